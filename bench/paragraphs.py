@@ -27,7 +27,7 @@ from nlvr_scenes import BOX, BOXES, kind_of, read_scenes
 import chainrule
 from chainrule import CaptionConfig, CaptionedPicture, CaptionModel, LabelledPicture, TrainingConfig
 from chainrule.evaluation.resampling import interval_of_sums
-from chainrule.evaluation.texts.rouge import caption_words, cider_d
+from chainrule.features.metrics.rouge import caption_words, cider_d
 from chainrule.features.vision.network.config import ResNetLabelling
 from chainrule.features.vision.network.visual_sources import boxes_of, spread_on_picture
 from chainrule.features.vision.pictures.boxes import overlaps

@@ -24,7 +24,7 @@ from typing import Any
 from machine import circumstances
 
 from chainrule.base.tables import text_table
-from chainrule.evaluation.texts.error_rates import WordErrors
+from chainrule.features.metrics.error_rates import WordErrors
 
 COLUMNS = ("observed", "before", "equal weights", "tuned", "95 %", "oracle")
 

@@ -29,7 +29,7 @@ from machine import circumstances
 
 import chainrule
 from chainrule import Limits, SamplingConfig, Seq2SeqConfig, TokenizerConfig, TrainingConfig
-from chainrule.evaluation.texts.text_scores import measure_summaries, measure_translations
+from chainrule.features.metrics.text_scores import measure_summaries, measure_translations
 from chainrule.features.seq2seq.measurement import measure_pairs
 from chainrule.text.corpus.sample import sample_docstrings
 from chainrule.text.parallel import Pairs

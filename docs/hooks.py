@@ -3,6 +3,7 @@ where the project lives."""
 
 from __future__ import annotations
 
+import logging
 import re
 import subprocess
 import sys
@@ -10,9 +11,14 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, InclusionLevel
 
 import chainrule
+
+sys.path.insert(0, str(Path(__file__).parent))
+from figures import figures, with_figures
+from prose import warnings
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
+log = logging.getLogger("mkdocs.hooks.prose")
 ARCHIVE = re.compile(r"\[([^\]]+)\]\((archive/[\w-]+\.md)\)")  # links to past decisions, which are not on the site
 
 
@@ -29,6 +36,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     if home := project["urls"].get("Home"):
         config.repo_url, config.repo_name = home, project["name"]
     return config
+
+
+def on_pre_build(config: MkDocsConfig) -> None:
+    """Warns of pages whose sentences are long, or that have private words."""
+    for warning in warnings():
+        log.warning(warning)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -61,6 +74,10 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         page.meta["hide"] = ["toc"]
     if "/" in page.file.src_uri or page.file.src_uri == "changes.md":
         page.meta["search"] = {"boost": 0.2}
+    try:
+        markdown = with_figures(markdown, figures())
+    except KeyError as error:
+        raise PluginError(f"{page.file.src_uri}: docs/figures.toml has no figure {error}") from error
     markdown = re.sub(r"!\[[^\]]*\]\(([^)]+)\.(png|webp)\)", lambda picture: in_both_modes(picture, page), markdown)
     markdown = ARCHIVE.sub(r"\1: `docs/decisions/\2`", markdown)
     markdown = re.sub(r"\]\(#[^)]+\)", lambda link: re.sub("-+", "-", link[0]), markdown)

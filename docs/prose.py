@@ -26,7 +26,7 @@ PRIVATE = {
 
 
 def prose_of(text: str) -> list[str]:
-    """Return the paragraphs and list items of a page in Markdown, without code blocks, tables, headings and targets of links."""
+    """Return the paragraphs and list items of a page in Markdown: no code, tables, headings, targets of links."""
     text = re.sub(r"^---\n.*?^---\n", "", text, count=1, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^( *)```.*?^\1```\s*$", "\n\n", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"<!--.*?-->|<[^>\n]+>", " ", text, flags=re.DOTALL)
@@ -39,7 +39,13 @@ def prose_of(text: str) -> list[str]:
 
 def sentences_of(text: str) -> list[int]:
     """Return the number of words of each sentence of a page."""
-    text = "\n".join(prose_of(text)).replace("**", "").replace("e.g.", "eg").replace("i.e.", "ie").replace("et al.", "et al")
+    text = (
+        "\n".join(prose_of(text))
+        .replace("**", "")
+        .replace("e.g.", "eg")
+        .replace("i.e.", "ie")
+        .replace("et al.", "et al")
+    )
     sentences = re.split(r"(?<=[.!?:])[\"”)]*\s+(?=[\"“(]?[A-Z0-9c])|\n", text)
     counts = [len(re.findall(r"\S*\w\S*", sentence)) for sentence in sentences]
     return [count for count in counts if count >= 3]

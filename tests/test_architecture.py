@@ -62,6 +62,16 @@ INNER_MAY_IMPORT = {"ngram": {inner: {"config", *others} for inner, others in NG
 MOST_MODULES, MOST_LINES = 15, 500  # of a room, of a module; more, and there is a second concept inside
 MAY_TELL_CONFIGURATIONS = ("chainrule.models.families.", "chainrule.neural.", "chainrule.features.open.")
 MAY_TELL_CONFIGURATIONS += ("chainrule.features.classify.network.",)
+# Files that still have docstrings that begin with a parameter; none may join them.
+BEGIN_WITH_PARAMETERS = {
+    "cli/shared/options.py",
+    "cli/train/run_output.py",
+    "cli/use/generate.py",
+    "features/chat/shell_chat.py",
+    "features/kenlm/files/probing.py",
+    "features/open/gguf/file.py",
+    "features/preferences/objective.py",
+}
 WITHOUT_TORCH = re.compile(r"shell\w*|options|config|files")  # modules of features that are imported to show help
 
 
@@ -424,3 +434,53 @@ def test_a_planted_violation_is_found(module: str, source: str, expected: str) -
 )
 def test_what_is_allowed_is_no_violation(module: str, source: str) -> None:
     assert violations(module, ast.parse(source)) == []
+
+
+def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> set[str]:
+    """Return the names of a function's parameters, or of a class's fields and those of its `__init__`."""
+    if isinstance(node, ast.ClassDef):
+        fields = {
+            own.target.id for own in node.body if isinstance(own, ast.AnnAssign) and isinstance(own.target, ast.Name)
+        }
+        inits = [own for own in node.body if isinstance(own, ast.FunctionDef) and own.name == "__init__"]
+        return fields.union(*map(parameters_of, inits))
+    own = node.args
+    variable = [argument for argument in (own.vararg, own.kwarg) if argument is not None]
+    return {argument.arg for argument in (*own.posonlyargs, *own.args, *own.kwonlyargs, *variable)}
+
+
+def begin_with_parameters(tree: ast.Module) -> list[str]:
+    """Return the functions and classes whose docstring begins with the name of a parameter and a colon."""
+    documented = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return [
+        node.name
+        for node in nodes(tree)
+        if isinstance(node, documented)
+        and (begun := re.match(r"`?(\w+)`?(, `?\w+`?)*:", ast.get_docstring(node) or "")) is not None
+        and begun[1] in parameters_of(node)
+    ]
+
+
+def test_docstrings_say_first_what_functions_do() -> None:
+    problems = {}
+    for _, path, tree in modules():
+        if names := begin_with_parameters(tree):
+            problems[path.relative_to(PACKAGE).as_posix()] = names
+    assert {path: names for path, names in problems.items() if path not in BEGIN_WITH_PARAMETERS} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ('def f(width: int) -> int:\n    """width: of a head."""', ["f"]),
+        ('def f(first, *rest):\n    """first, rest: the names."""', ["f"]),
+        ('class C:\n    rows: int\n    """rows: how many."""', []),
+        ('class C:\n    """rows: how many."""\n    rows: int', ["C"]),
+        ('class C:\n    """A table. rows: how many."""\n    rows: int', []),
+        ('class C:\n    """size: its own."""\n    def __init__(self, size: int) -> None: ...', ["C"]),
+        ('def f(width: int) -> int:\n    """Return the width. width: of a head."""', []),
+        ('def f(width: int) -> int:\n    """Note: nothing is read."""', []),
+    ],
+)
+def test_a_planted_docstring_that_begins_with_a_parameter_is_found(source: str, expected: list[str]) -> None:
+    assert begin_with_parameters(ast.parse(source)) == expected

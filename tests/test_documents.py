@@ -209,6 +209,11 @@ def test_a_page_of_decisions_says_what_holds_today_and_what_was_rejected(page: s
     assert (ROOT / "docs/decisions/archive" / name).is_file()
 
 
+def test_the_decisions_are_short() -> None:
+    words = {page: len((ROOT / page).read_text(encoding="utf-8").split()) for page in DECISIONS}
+    assert sum(words.values()) <= 25_000, words
+
+
 def anchors(page: Path) -> set[str]:
     """What GitHub calls the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)

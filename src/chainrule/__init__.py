@@ -90,7 +90,7 @@ _PUBLIC = {
     "features.compare.comparison": ("Comparison",),
     "evaluation.measurement": ("Measurement",),
     "features.vision.object_detection": ("BoxMeasurement",),
-    "evaluation.texts.text_scores": ("TextScores", "measure_captions", "measure_summaries", "measure_translations"),
+    "features.metrics.text_scores": ("TextScores", "measure_captions", "measure_summaries", "measure_translations"),
     "features.lectures.experiments.findings": ("Findings",),
     "features.lectures.experiments.run": ("experiment",),
     "features.serve.explorer.offline.page": ("ExplorerPage", "explore"),

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from chainrule.errors import TextError as TextError
     from chainrule.evaluation.classification import Classification as Classification
     from chainrule.evaluation.measurement import Measurement as Measurement
-    from chainrule.evaluation.texts.text_scores import TextScores as TextScores
-    from chainrule.evaluation.texts.text_scores import measure_captions as measure_captions
-    from chainrule.evaluation.texts.text_scores import measure_summaries as measure_summaries
-    from chainrule.evaluation.texts.text_scores import measure_translations as measure_translations
     from chainrule.features.classify.labelled.pairs import LabelledPair as LabelledPair
     from chainrule.features.classify.labelled.pairs import Pair as Pair
     from chainrule.features.classify.labelled.pairs import read_labelled_pairs as read_labelled_pairs
@@ -75,6 +71,10 @@ if TYPE_CHECKING:
     from chainrule.features.lectures.data import write_pixels as write_pixels
     from chainrule.features.lectures.experiments.findings import Findings as Findings
     from chainrule.features.lectures.experiments.run import experiment as experiment
+    from chainrule.features.metrics.text_scores import TextScores as TextScores
+    from chainrule.features.metrics.text_scores import measure_captions as measure_captions
+    from chainrule.features.metrics.text_scores import measure_summaries as measure_summaries
+    from chainrule.features.metrics.text_scores import measure_translations as measure_translations
     from chainrule.features.prompt.harness import harness as harness
     from chainrule.features.prompt.prompt import prompt as prompt
     from chainrule.features.reading.reading_times import ReadingTimes as ReadingTimes

@@ -8,7 +8,7 @@ _NARROWEST = 10  # columns; 0 is no width, and the parser does not end below 3
 
 
 def main() -> None:
-    """Shows the lists of verbs and models at once, and hands all else to the parser."""
+    """Show the lists of verbs and models at once, and hand everything else to the parser."""
     if os.environ.get("COLUMNS", "").isdecimal() and int(os.environ["COLUMNS"]) < _NARROWEST:
         del os.environ["COLUMNS"]
     if not show():

@@ -63,7 +63,7 @@ class ServerError(ChainruleError):
 
 @contextmanager
 def opening_folder(path: object, *others: type[Exception]) -> Iterator[None]:
-    """What is wrong with the contents of a model folder, KeyError for an array and `others`, as a ModelFormatError that
+    """Turn errors in the contents of a model folder, KeyError for an array and `others`, into a ModelFormatError that
     names the folder.
     """
     kinds: tuple[type[Exception], ...] = (ModelFormatError, SettingError, *others)
@@ -77,7 +77,7 @@ def opening_folder(path: object, *others: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def prefix_errors(name: str) -> Iterator[None]:
-    """Puts the name of one of several models before the errors raised inside, except before TextErrors."""
+    """Put the name of one of several models before the errors raised inside, except before TextErrors."""
     try:
         yield
     except ChainruleError as error:
@@ -88,7 +88,7 @@ def prefix_errors(name: str) -> Iterator[None]:
 
 @contextmanager
 def os_errors_as(kind: type[ChainruleError], path: str | os.PathLike[str], done: str, then: str = "") -> Iterator[None]:
-    """Raises an error of this kind for an OSError inside: `path` cannot be opened, read or written, and why.
+    """Raise an error of this kind for an OSError inside: `path` cannot be opened, read or written, and why.
 
     done: opened, read or written. then: what follows from it, or what to do.
     """

@@ -146,7 +146,7 @@ _is_read = False
 
 
 def tell_problems_to(tell: Callable[[str], object]) -> None:
-    """Set what is told, in a line, of plug-ins that are left out; by default it is a warning."""
+    """Set the function that gets a line on each plug-in that is left out; by default it warns."""
     _on_problem[:] = [tell]
 
 

@@ -46,7 +46,7 @@ class Scorer(Protocol):
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
     ) -> list[Float32[ndarray, " T"]]:
-        """The log-probability of each token, given <s>, the prefix and all tokens before it.
+        """Return the log-probability of each token, given <s>, the prefix and all tokens before it.
 
         sequences: token ids without <s> and </s>.
         prefixes: for each sequence, ids to condition on; they get no score.
@@ -55,7 +55,8 @@ class Scorer(Protocol):
         """
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
-        """The scores of a stream of documents, each ending with </s>: those of `score`, faster for many documents.
+        """Return the scores of a stream of documents, each ending with </s>: those of `score`, faster for many
+        documents.
 
         Raises SettingError if an id is outside the vocabulary.
         """
@@ -82,15 +83,18 @@ class LanguageModel(Scorer, Protocol[State]):
     end: int  # the id of </s>
 
     def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> State:
-        """The state after <s> and a prefix, one row for each prefix."""
+        """Return the state after <s> and a prefix, one row for each prefix."""
 
     def next_log_probs(self, state: State) -> Float32[ndarray, "B V"]:
-        """log P(w | row) for every token w. Probabilities of a row sum to one; <s> is -inf: it is never predicted."""
+        """Return log P(w | row) for every token w.
+
+        Probabilities of a row sum to one; <s> is -inf: it is never predicted.
+        """
 
     def log_probs_of(
         self, state: State, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
     ) -> Float32[ndarray, " pairs"]:
-        """log P(tokens[i] | row rows[i]): what `next_log_probs` holds there, without the rest of the row."""
+        """Return log P(tokens[i] | row rows[i]): what `next_log_probs` holds there, without the rest of the row."""
 
     def unknown_log_probs(
         self,
@@ -99,45 +103,53 @@ class LanguageModel(Scorer, Protocol[State]):
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
     ) -> list[Float32[ndarray, " T"]]:
-        """log P(<unk> | context) at each position where `score`, with the same arguments, gives log P(token | context).
+        """Return log P(<unk> | context) at each position where `score`, with the same arguments, gives log P(token |
+        context).
 
         With it, the probability of an unknown word can be shared among spellings.
         """
 
     def top(self, state: State, k: int) -> tuple[Float32[ndarray, "B k"], Int32[ndarray, "B k"]]:
-        """The log-probabilities and ids of each row's k most probable tokens, best first; ties go to the lower id."""
+        """Return the log-probabilities and ids of each row's k most probable tokens, best first; ties go to the lower
+        id.
+        """
 
     def draw(
         self, state: State, uniforms: Float64[ndarray, " B"], banned: Sequence[int] = ()
     ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
-        """Draws a token for each row, never a banned one; its log-probability in the full distribution, and its id.
+        """Draw a token for each row, never a banned one; return its log-probability in the full distribution, and its
+        id.
 
         uniforms: one number in [0, 1) for each row, at which the cumulative distribution is inverted, so that the same
         number always draws the same token. Raises SettingError if no token is left to draw.
         """
 
     def advance(self, state: State, tokens: Int32[ndarray, " B"]) -> State:
-        """The state after one more token in each row; </s> starts a new document. The given state is used up."""
+        """Return the state after one more token in each row; </s> starts a new document. The given state is used up."""
 
     def select(self, state: State, rows: Int32[ndarray, " new_B"]) -> State:
-        """The state of the given rows, which may repeat, reorder or leave out rows. The given state stays usable."""
+        """Return the state of the given rows, which may repeat, reorder or leave out rows.
+
+        The given state stays usable.
+        """
 
     def join(self, states: Sequence[State]) -> State:
-        """The state of the rows of one or more states, one after the other. The given states stay usable."""
+        """Return the state of the rows of one or more states, one after the other. The given states stay usable."""
 
 
 class PromptReader(LanguageModel[State], Protocol[State]):
     """A LanguageModel that reads tokens exactly as they are given, as a chat template writes them."""
 
     def read(self, sequences: Sequence[Int32[ndarray, " T"]], state: State | None = None) -> State:
-        """The state after these tokens, one row for each sequence, with nothing before them but what `state` has read.
+        """Return the state after these tokens, one row for each sequence, with nothing before them but what `state` has
+        read.
 
         <s> and </s> among them are read like other tokens, and begin no document. The given state stays usable.
         Raises SettingError if a sequence is empty, or sequences that continue a state differ in length.
         """
 
     def last_window(self, prefix: Int32[ndarray, " T"]) -> Int32[ndarray, " inputs"]:
-        """What `start` reads of a prefix: </s> and the prefix, without what its last token does not reach.
+        """Return what `start` reads of a prefix: </s> and the prefix, without what its last token does not reach.
 
         `read` gives the state of `start` for it, in any number of pieces.
         """
@@ -145,7 +157,7 @@ class PromptReader(LanguageModel[State], Protocol[State]):
     def position_tops(
         self, sequences: Sequence[Int32[ndarray, " T"]], k: int
     ) -> list[tuple[Float32[ndarray, "T k"], Int32[ndarray, "T k"]]]:
-        """What `top` gives at each position of texts, in the contexts of `score`."""
+        """Return what `top` gives at each position of several texts, in the contexts of `score`."""
 
 
 class AheadReader(LanguageModel[State], Protocol[State]):
@@ -154,14 +166,18 @@ class AheadReader(LanguageModel[State], Protocol[State]):
     reads_ahead: bool  # whether it can at all
 
     def room_ahead(self, state: State) -> int:
-        """How many tokens `read_ahead` may read after a state; 0 where it cannot read ahead, as of several rows."""
+        """Return how many tokens `read_ahead` may read after a state; 0 where it cannot read ahead, as of several
+        rows.
+        """
 
     def read_ahead(self, state: State, tokens: Int32[ndarray, " T"]) -> list[State]:
-        """What `advance` gives after each of the tokens, for a state of one row. The given state stays usable."""
+        """Return what `advance` gives after each of the tokens, for a state of one row. The given state stays
+        usable.
+        """
 
     def forget_ahead(self, state: State) -> None:
-        """Says that those of the states of `read_ahead` that come after this one are not used any more, so that this
-        one can be advanced without a copy.
+        """Say that those of the states of `read_ahead` that come after this one are not used any more, so that this one
+        can be advanced without a copy.
         """
 
 
@@ -169,8 +185,8 @@ class StreamReader(LanguageModel[State], Protocol[State]):
     """A LanguageModel that gives whole distributions along a stream, many positions at a time."""
 
     def stream_rows(self, stream: Int32[ndarray, " T"], size: int) -> Iterator[Float32[ndarray, "part V"]]:
-        """The distribution of each token of a stream, as stepping through it gives them: `size` positions at a time, in
-        order; the last part has the rest.
+        """Return the distribution of each token of a stream, as stepping through it gives them: `size` positions at a
+        time, in order; the last part has the rest.
         """
 
 
@@ -191,7 +207,7 @@ class Embedder(Protocol):
         *,
         bfloat16: bool = False,
     ) -> list[Float32[ndarray, "T D"]]:
-        """A vector for each token of each sequence, in its context.
+        """Return a vector for each token of each sequence, in its context.
 
         sequences: token ids without <s> and </s>.
         layer: 0 is the input embedding, which ignores context; 1 and up are the outputs of layers; None is the last.
@@ -206,10 +222,10 @@ class Embedder(Protocol):
         *,
         bfloat16: bool = False,
     ) -> TextVectors | None:
-        """The vectors of whole texts as a sentence encoder has learned to make them; None: of any other network.
+        """Return the vectors of whole texts as a sentence encoder has learned to make them; None: of any other network.
 
         The arguments are those of `vectors`.
         """
 
     def static_vectors(self) -> Float32[ndarray, "V D"]:
-        """The vectors of layer 0 for the whole vocabulary."""
+        """Return the vectors of layer 0 for the whole vocabulary."""

@@ -25,13 +25,13 @@ Example = TypeVar("Example")
 
 
 def check_type(name: str, value: object, kind: type) -> None:
-    """Raises TypeError if an argument is not of a class."""
+    """Raise TypeError if an argument is not of a class."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} is {value!r}; expected a {kind.__name__}")
 
 
 def check_least(name: str, value: object, least: int, most: int | None = None) -> None:
-    """Raises SettingError if an argument is not a whole number, or outside its bounds."""
+    """Raise SettingError if an argument is not a whole number, or outside its bounds."""
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_whole and value >= least and (most is None or value <= most):  # type: ignore[operator]
         return
@@ -41,7 +41,7 @@ def check_least(name: str, value: object, least: int, most: int | None = None) -
 
 
 def as_path(path: object, name: str = "path") -> Path:
-    """A path. Raises TypeError if it is none, SettingError if no file can have it."""
+    """Return a path. Raises TypeError if it is none, SettingError if no file can have it."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"{name} is {path!r}; expected a path, such as 'lm/' or a pathlib.Path")
     shown = os.fspath(path)
@@ -58,7 +58,7 @@ def as_path(path: object, name: str = "path") -> Path:
 
 
 def as_paths(paths: object) -> list[str]:
-    """One path, or several, as a list. Raises TypeError if it is neither."""
+    """Return one path, or several, as a list. Raises TypeError if it is neither."""
     if isinstance(paths, str | os.PathLike):
         return [os.fspath(paths)]
     if isinstance(paths, Iterable):
@@ -69,14 +69,14 @@ def as_paths(paths: object) -> list[str]:
 
 
 def as_list(name: str, values: Iterable[Example]) -> list[Example]:
-    """Several values as a list. Raises TypeError if it is one text or path, or nothing that has values."""
+    """Return several values as a list. Raises TypeError if it is one text or path, or nothing that has values."""
     if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable):
         raise TypeError(f"{name} is {values!r}; expected several, in a list, as functions that read files give them")
     return list(values)
 
 
 def as_texts(texts: Iterable[str]) -> Sequence[str]:
-    """The texts as a list. Raises TypeError if it is a single text, or one of them is not a str."""
+    """Return the texts as a list. Raises TypeError if it is a single text, or one of them is not a str."""
     if isinstance(texts, str):
         raise TypeError("this takes several texts; put a single one in a list")
     if not isinstance(texts, Iterable):
@@ -89,7 +89,7 @@ def as_texts(texts: Iterable[str]) -> Sequence[str]:
 
 
 def as_instances(values: Iterable[Any], kind: type[Example], plural: str) -> list[Example]:
-    """The values as a list. plural: what they are called. Raises TypeError if one is not of a class."""
+    """Return the values as a list. plural: what they are called. Raises TypeError if one is not of a class."""
     values = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
     odd = next((value for value in values if not isinstance(value, kind)), None)
     if odd is not None:
@@ -98,7 +98,7 @@ def as_instances(values: Iterable[Any], kind: type[Example], plural: str) -> lis
 
 
 def check_text_pairs(name: str, pairs: Iterable[Any], shown: str) -> list[tuple[str, str]]:
-    """Pairs of texts as a list. shown: an example of one, for messages. Raises TypeError."""
+    """Return text pairs as a list. shown: an example of one, for messages. Raises TypeError."""
     pairs = as_list(name, pairs)
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
@@ -107,7 +107,7 @@ def check_text_pairs(name: str, pairs: Iterable[Any], shown: str) -> list[tuple[
 
 
 def as_examples(examples: Iterable[Any], kind: type[Example], plural: str, reader: str) -> list[Example]:
-    """The examples as a list. plural: what they are called. reader: the function that gives such.
+    """Return the examples as a list. plural: what they are called. reader: the function that gives such.
 
     Raises TypeError if one is not of a class; TextError if there are none.
     """
@@ -121,13 +121,13 @@ def as_examples(examples: Iterable[Any], kind: type[Example], plural: str, reade
 
 
 def check_prefixes(sequences: int, prefixes: Sequence[Int32[ndarray, " prefix"]] | None) -> None:
-    """Raises SettingError if there are not as many prefixes as sequences."""
+    """Raise SettingError if there are not as many prefixes as sequences."""
     if prefixes is not None and len(prefixes) != sequences:
         raise SettingError(f"{len(prefixes)} prefixes for {sequences} sequences; give one for each sequence")
 
 
 def check_tokens(tokens: Int32[ndarray, " T"], vocabulary_size: int) -> None:
-    """Raises SettingError if an id is not an integer, or outside the vocabulary."""
+    """Raise SettingError if an id is not an integer, or outside the vocabulary."""
     if tokens.size and tokens.dtype.kind not in "iu":
         raise SettingError(f"tokens are {tokens.dtype.name}; expected the integers that a tokenizer gives")
     if tokens.size and not (tokens.min() >= 0 and tokens.max() < vocabulary_size):
@@ -136,13 +136,13 @@ def check_tokens(tokens: Int32[ndarray, " T"], vocabulary_size: int) -> None:
 
 
 def as_tokens(sequence: Sequence[int] | Int32[ndarray, " T"]) -> Int32[ndarray, " T"]:
-    """A sequence of ids as an array of integers, even if it is empty."""
+    """Return a sequence of ids as an array of integers, even if it is empty."""
     array = np.asarray(sequence)
     return array if array.size else array.astype(np.int32)
 
 
 def check_rows(tokens: Sequence[int] | Int32[ndarray, " rows"], rows: int) -> None:
-    """Raises SettingError if there is not one token for each row of a state."""
+    """Raise SettingError if there is not one token for each row of a state."""
     if len(tokens) != rows:
         raise SettingError(f"{len(tokens)} tokens for {rows} rows; give one for each row")
 
@@ -154,7 +154,10 @@ def after_prefixes(
     *,
     end: bool,
 ) -> list[tuple[Int32[ndarray, " text"], slice]]:
-    """Each sequence after its prefix, and with </s> if asked; and its own part of that. Raises SettingError."""
+    """Return each sequence after its prefix, with </s> if `end`, and the slice that leaves the prefix out.
+
+    Raises SettingError.
+    """
     check_prefixes(len(sequences), prefixes)
     texts = []
     for i, sequence in enumerate(sequences):
@@ -168,7 +171,9 @@ def after_prefixes(
 def in_one_stream(
     sequences: Sequence[Int32[ndarray, " T"]], prefixes: Sequence[Int32[ndarray, " prefix"]] | None, *, end: bool
 ) -> tuple[Int32[ndarray, " stream"], list[slice]]:
-    """All sequences in one stream, each after its prefix and ended by </s>; and the slice of each one's scores."""
+    """Return all sequences in one stream, each after its prefix and ended by </s>; and the slice of each one's
+    scores.
+    """
     check_prefixes(len(sequences), prefixes)
     sequences = [as_tokens(sequence) for sequence in sequences]
     prefixes = prefixes and [as_tokens(prefix) for prefix in prefixes]

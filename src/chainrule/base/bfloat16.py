@@ -19,21 +19,21 @@ _SIGN, _INFINITE = 0x8000, 0x7F80
 
 
 def widen(array: ndarray) -> Float32[ndarray, " numbers"]:
-    """Numbers in bfloat16 or float16 as the same numbers in float32. A float32 array is returned unchanged."""
+    """Return numbers in bfloat16 or float16 as the same numbers in float32. A float32 array is returned unchanged."""
     if array.dtype == BFLOAT16:
         return (array.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
     return array.astype(np.float32, copy=False)
 
 
 def negate(array: ndarray) -> ndarray:
-    """The numbers with the other sign, in the same type."""
+    """Return the numbers with the other sign, in the same type."""
     if array.dtype == BFLOAT16:
         return (array.view(np.uint16) ^ np.uint16(_SIGN)).view(BFLOAT16)
     return -array
 
 
 def has_nan(array: ndarray) -> bool:
-    """Whether a number is NaN; integers never are."""
+    """Return whether a number is NaN; integers never are."""
     if array.dtype == BFLOAT16:
         return bool(((array.view(np.uint16) & (_SIGN - 1)) > _INFINITE).any())
     return array.dtype.kind == "f" and bool(array.size) and bool(np.isnan(array.min()))  # a minimum of NaN is NaN, too

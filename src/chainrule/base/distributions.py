@@ -39,24 +39,24 @@ class ByDistributions(ABC, Generic[State]):
 
     @abstractmethod
     def next_log_probs(self, state: State) -> Float32[ndarray, "B V"]:
-        """As `LanguageModel.next_log_probs`."""
+        """Implement `LanguageModel.next_log_probs`."""
 
     def log_probs_of(
         self, state: State, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
     ) -> Float32[ndarray, " pairs"]:
-        """As `LanguageModel.log_probs_of`."""
+        """Implement `LanguageModel.log_probs_of`."""
         log_probs = self.next_log_probs(state)
         check_tokens(tokens, log_probs.shape[1])
         return log_probs[rows, tokens]
 
     def top(self, state: State, k: int) -> tuple[Float32[ndarray, "B k"], Int32[ndarray, "B k"]]:
-        """As `LanguageModel.top`."""
+        """Implement `LanguageModel.top`."""
         return top_of(self.next_log_probs(state), k)
 
     def draw(
         self, state: State, uniforms: Float64[ndarray, " B"], banned: Sequence[int] = ()
     ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
-        """As `LanguageModel.draw`."""
+        """Implement `LanguageModel.draw`."""
         return draw_of(self.next_log_probs(state), uniforms, banned)
 
 
@@ -73,16 +73,16 @@ class ByContexts(ByDistributions[list[tuple[int, ...]]]):
 
     @abstractmethod
     def log_probs_after(self, context: tuple[int, ...]) -> Float32[ndarray, " V"]:
-        """log P(w | context) for every token w, as a row of `LanguageModel.next_log_probs`."""
+        """Return log P(w | context) for every token w, as a row of `LanguageModel.next_log_probs`."""
 
     def _grown(self, context: tuple[int, ...], tokens: Iterable[int]) -> tuple[int, ...]:
-        """The context after more tokens; </s> begins a document."""
+        """Return the context after more tokens; </s> begins a document."""
         for token in tokens:
             context = (BEGIN,) if token == END else (*context, token)
         return context if self.reach is None else context[max(0, len(context) - self.reach) :]
 
     def _after_each(self, text: Int32[ndarray, " T"]) -> list[Float32[ndarray, " V"]]:
-        """The distribution before each token of a text."""
+        """Return the distribution before each token of a text."""
         context: tuple[int, ...] = (BEGIN,)
         rows = []
         for token in text.tolist():
@@ -97,7 +97,7 @@ class ByContexts(ByDistributions[list[tuple[int, ...]]]):
         end: bool,
         wanted: int | None = None,
     ) -> list[Float32[ndarray, " T"]]:
-        """The scores of each text's own tokens, or of one token in their places."""
+        """Return the scores of each text's tokens after its prefix, or of one token in their places."""
         scores = []
         for text, own in after_prefixes(sequences, prefixes, self.vocabulary_size, end=end):
             rows = zip(self._after_each(text)[own], text[own].tolist(), strict=True)
@@ -111,7 +111,7 @@ class ByContexts(ByDistributions[list[tuple[int, ...]]]):
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
     ) -> list[Float32[ndarray, " T"]]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         return self._scores(sequences, prefixes, end)
 
     def unknown_log_probs(
@@ -121,38 +121,38 @@ class ByContexts(ByDistributions[list[tuple[int, ...]]]):
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
     ) -> list[Float32[ndarray, " T"]]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         return self._scores(sequences, prefixes, end, UNKNOWN)
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
-        """As `Scorer.score_stream`."""
+        """Implement `Scorer.score_stream`."""
         check_tokens(stream, self.vocabulary_size)
         rows = zip(self._after_each(stream), stream.tolist(), strict=True)
         return np.array([row[token] for row, token in rows], np.float32)
 
     def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> list[tuple[int, ...]]:
-        """As `LanguageModel.start`."""
+        """Implement `LanguageModel.start`."""
         for tokens in prefixes:
             check_tokens(as_tokens(tokens), self.vocabulary_size)
         return [self._grown((BEGIN,), as_tokens(tokens).tolist()) for tokens in prefixes]
 
     def next_log_probs(self, state: list[tuple[int, ...]]) -> Float32[ndarray, "B V"]:
-        """As `LanguageModel.next_log_probs`."""
+        """Implement `LanguageModel.next_log_probs`."""
         rows = [self.log_probs_after(context) for context in state]
         return np.array(rows, np.float32).reshape(len(state), self.vocabulary_size)
 
     def advance(self, state: list[tuple[int, ...]], tokens: Int32[ndarray, " B"]) -> list[tuple[int, ...]]:
-        """As `LanguageModel.advance`."""
+        """Implement `LanguageModel.advance`."""
         check_rows(tokens, len(state))
         check_tokens(as_tokens(tokens), self.vocabulary_size)
         return [self._grown(context, [token]) for context, token in zip(state, tokens.tolist(), strict=True)]
 
     def select(self, state: list[tuple[int, ...]], rows: Int32[ndarray, " new_B"]) -> list[tuple[int, ...]]:
-        """As `LanguageModel.select`."""
+        """Implement `LanguageModel.select`."""
         return [state[row] for row in rows.tolist()]
 
     def join(self, states: Sequence[list[tuple[int, ...]]]) -> list[tuple[int, ...]]:
-        """As `LanguageModel.join`."""
+        """Implement `LanguageModel.join`."""
         return [context for state in states for context in state]
 
 
@@ -160,16 +160,16 @@ class ArrayStates(Generic[Rows]):
     """The steps of a model whose state is an array, with a row for each text."""
 
     def select(self, state: Rows, rows: Int32[ndarray, " new_rows"]) -> Rows:
-        """As `LanguageModel.select`."""
+        """Implement `LanguageModel.select`."""
         return state[rows]
 
     def join(self, states: Sequence[Rows]) -> Rows:
-        """As `LanguageModel.join`."""
+        """Implement `LanguageModel.join`."""
         return np.concatenate(states)  # type: ignore[return-value]
 
 
 def top_of(log_probs: Float32[ndarray, "B V"], k: int) -> tuple[Float32[ndarray, "B k"], Int32[ndarray, "B k"]]:
-    """The k largest of each row and their ids, best first; ties go to the lower id.
+    """Return the k largest of each row and their ids, best first; ties go to the lower id.
 
     Raises SettingError if k < 1, ModelFormatError if a row has NaN.
     """
@@ -188,7 +188,8 @@ def top_of(log_probs: Float32[ndarray, "B V"], k: int) -> tuple[Float32[ndarray,
 def draw_of(
     log_probs: Float32[ndarray, "B V"], uniforms: Float64[ndarray, " B"], banned: Sequence[int] = ()
 ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
-    """Draws a token for each row by inverting the cumulative distribution over ids; its log-probability, and its id.
+    """Draw a token for each row by inverting the cumulative distribution over ids; return its log-probability, and its
+    id.
 
     Raises SettingError if no token is left to draw, ModelFormatError if a row has NaN.
     """
@@ -200,7 +201,7 @@ def draw_of(
 
 
 def sample_columns(weights: Float64[ndarray, "B k"], uniforms: Float64[ndarray, " B"]) -> Int32[ndarray, " B"]:
-    """Draws a column of each row in proportion to its weights: where their cumulative share passes the row's uniform.
+    """Draw a column of each row in proportion to its weights: where their cumulative share passes the row's uniform.
 
     uniforms: in [0, 1). Raises SettingError if all weights of a row are 0, ModelFormatError if one is NaN.
     """
@@ -217,7 +218,7 @@ def sample_columns(weights: Float64[ndarray, "B k"], uniforms: Float64[ndarray, 
 def check_draw(
     rows: int, uniforms: Float64[ndarray, " B"], banned: Sequence[int], vocabulary_size: int
 ) -> Int32[ndarray, " banned"]:
-    """The banned ids, ascending. Raises SettingError if the arguments of `LanguageModel.draw` are wrong."""
+    """Return the banned ids, ascending. Raises SettingError if the arguments of `LanguageModel.draw` are wrong."""
     if len(uniforms) != rows:
         raise SettingError(f"uniforms has {len(uniforms)} numbers for {rows} rows; give one for each row")
     if rows and not (uniforms.min() >= 0 and uniforms.max() < 1):
@@ -227,7 +228,7 @@ def check_draw(
 
 @lru_cache(256)
 def _ascending(banned: tuple[int, ...], vocabulary_size: int) -> Int32[ndarray, " banned"]:
-    """The ids, which draws of all steps share. Raises SettingError as `check_draw`."""
+    """Return the ids in ascending order; draws of all steps share the array. Raises SettingError as `check_draw`."""
     banned_ids = np.unique(as_tokens(banned))
     check_tokens(banned_ids, vocabulary_size)
     return banned_ids.astype(np.int32)
@@ -236,7 +237,7 @@ def _ascending(banned: tuple[int, ...], vocabulary_size: int) -> Int32[ndarray, 
 def rows_after(
     model: LanguageModel[Any], stream: Int32[ndarray, " T"], positions: Int64[ndarray, " R"], reach: int
 ) -> Float32[ndarray, "R V"]:
-    """The distributions at some positions of a text, of a model that looks `reach` tokens back."""
+    """Return the distributions at some positions of a text, of a model that looks `reach` tokens back."""
     back = positions[:, None] + np.arange(-reach, 0)
     read = np.where(back < 0, END, stream[np.maximum(back, 0)]).astype(np.int32)  # (R, reach)
     state = model.select(model.start([np.empty(0, np.int32)]), np.zeros(len(positions), np.int32))
@@ -246,7 +247,7 @@ def rows_after(
 
 
 def check_log_probs(log_probs: Float32[ndarray, " T"] | Float32[ndarray, "B V"]) -> None:
-    """Raises ModelFormatError if one is NaN, or so far above 0 that rounding cannot explain it."""
+    """Raise ModelFormatError if one is NaN, or so far above 0 that rounding cannot explain it."""
     if log_probs.size and not (largest := log_probs.max()) <= _LARGEST_LOG_PROB:  # true for NaN, too
         raise ModelFormatError(
             f"the model gives a log-probability of {largest}; expected at most 0. Its file is damaged: "
@@ -255,7 +256,7 @@ def check_log_probs(log_probs: Float32[ndarray, " T"] | Float32[ndarray, "B V"])
 
 
 def check_savable(name: str, array: ndarray) -> None:
-    """Raises EstimationError if an array of a model about to be saved has NaN: nobody could use that model."""
+    """Raise EstimationError if an array of a model about to be saved has NaN: nobody could use that model."""
     if any(map(has_nan, parts_released(array) if array.ndim == 1 else (array,))):
         raise EstimationError(
             f"the model has NaN in its {name}, so it is not saved: its settings do not suit its text, or the models "

@@ -58,10 +58,10 @@ MOST_READ = 1 << 28  # bytes of a file that is read whole: a tokenizer of a mill
 def read_file(
     path: str | os.PathLike[str], most: int = MOST_READ, *, pipes: bool = False, is_text: bool = False
 ) -> bytes:
-    """The bytes of a small file, such as one of JSON, a tokenizer, a template or a list. most: how many it may have.
+    """Return the bytes of a small file, such as one of JSON, a tokenizer, a template or a list.
 
-    pipes: whether a pipe is allowed, too, as for the key of a server. is_text: whether a byte order mark at the
-    beginning is left out. Raises OSError, whose strerror says what to do.
+    most: how many it may have. pipes: whether a pipe is allowed, too, as for the key of a server. is_text: whether a
+    byte order mark at the beginning is left out. Raises OSError, whose strerror says what to do.
 
     good:  read_file(folder / "config.json")
     bad:   Path(name).read_bytes()     # waits at a pipe for ever, and reads a device until memory is full
@@ -86,14 +86,14 @@ def read_text(path: str | os.PathLike[str], most: int = MOST_READ, *, pipes: boo
 
 
 def check_small(path: str | os.PathLike[str], most: int = MOST_READ) -> None:
-    """Raises OSError as `read_file` would, where another function reads the file, perhaps through a decompressor."""
+    """Raise OSError as `read_file` would, where another function reads the file, perhaps through a decompressor."""
     with open_regular(path) as file:
         if (size := os.fstat(file.fileno()).st_size) > most:
             raise OSError(errno.EFBIG, f"it has {size:,} bytes; expected at most {most:,}", os.fspath(path))
 
 
 def open_regular(path: str | os.PathLike[str], *, pipes: bool = False) -> BinaryIO:
-    """A regular file, after following links, to read. pipes: whether a pipe is allowed, too.
+    """Return a regular file, after following links, to read. pipes: whether a pipe is allowed, too.
 
     Raises OSError, also for folders, sockets and devices, and for pipes, without waiting for a writer.
     """
@@ -102,7 +102,7 @@ def open_regular(path: str | os.PathLike[str], *, pipes: bool = False) -> Binary
 
 
 def _check_regular(mode: int, path: str | os.PathLike[str], *, pipes: bool) -> None:
-    """Raises OSError."""
+    """Raise OSError if a path is not a regular file; with `pipes`, a pipe is allowed, too."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if not stat.S_ISREG(mode) and not (pipes and stat.S_ISFIFO(mode)):
@@ -114,12 +114,12 @@ class FolderPath(type(Path())):  # type: ignore[misc]  # a concrete path of this
     """A path that was written with a slash at its end, and so is that of a folder, whatever its name looks like."""
 
     def __truediv__(self, name: str | os.PathLike[str]) -> Path:
-        """What is in the folder, which is no folder by its slash."""
+        """Return the path of a name in the folder, as a path without a slash at its end."""
         return Path(self, name)
 
 
 def ending_of(path: str | os.PathLike[str], suffixes: tuple[str, ...]) -> str:
-    """The longest of these in which the name of a file ends, in small letters or capitals; empty without any.
+    """Return the longest of these in which the name of a file ends, in small letters or capitals; empty without any.
 
     suffixes: in small letters. A slash at its end makes any name that of a folder, which ends in none.
     """
@@ -128,12 +128,14 @@ def ending_of(path: str | os.PathLike[str], suffixes: tuple[str, ...]) -> str:
 
 
 def ends_in(path: str | os.PathLike[str], suffixes: tuple[str, ...]) -> bool:
-    """Whether the name of a file ends in one of these: as `ending_of`."""
+    """Return whether the name of a file ends in one of these: as `ending_of`."""
     return bool(ending_of(path, suffixes))
 
 
 def describe_duplicate(names: Sequence[str]) -> str | None:
-    """The first file or folder named twice, for a message: `a twice`, or `a twice, also as ./a`; None if none is."""
+    """Return the first file or folder named twice, for a message: `a twice`, or `a twice, also as ./a`; None if none
+    is.
+    """
     names_by_path: dict[str, str] = {}
     for name in names:
         path = os.path.realpath(name)
@@ -146,7 +148,7 @@ def describe_duplicate(names: Sequence[str]) -> str | None:
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to. It replaces `path` at the end of the `with` block, or disappears if the block fails.
+    """Yield a file to write to. It replaces `path` at the end of the `with` block, or disappears if the block fails.
 
     Raises OutputError, also for an OSError inside the block.
     """
@@ -172,7 +174,7 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def compressing(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The file itself, or a file that compresses into it if the path ends in .gz, .zst, .xz or .bz2."""
+    """Yield the file itself, or a file that compresses into it if the path ends in .gz, .zst, .xz or .bz2."""
     compressor = _COMPRESSORS.get(Path(path).suffix.lower())
     if compressor is None:
         yield file
@@ -182,7 +184,7 @@ def compressing(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[Binary
 
 
 def check_writable(path: Path) -> None:
-    """Raises OutputError if `path` cannot be written or created; to be called before the work, not after it."""
+    """Raise OutputError if `path` cannot be written or created; to be called before the work, not after it."""
     with os_errors_as(OutputError, path, "accessed", "choose another path"):
         existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     if existing != path and not existing.is_dir():
@@ -192,7 +194,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_new_file(path: Path, *, overwrite: bool, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
-    """Checks, before the work, that a file may be written to. inputs: files to read, which it must not replace.
+    """Check, before the work, that a file may be written to. inputs: files to read, which it must not replace.
 
     Raises OutputError.
     """
@@ -210,7 +212,7 @@ def check_new_file(path: Path, *, overwrite: bool, inputs: Iterable[str | os.Pat
 
 @contextmanager
 def lock_folder(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Locks a folder against other processes. If one has it, waits, or raises BlockingIOError. Raises OSError."""
+    """Lock a folder against other processes. If one has it, waits, or raises BlockingIOError. Raises OSError."""
     try:
         import fcntl
     except ImportError:  # not on Windows: there, the user has to avoid two writers at once
@@ -230,7 +232,7 @@ def lock_folder(folder: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Syncs a folder to disk, so that new file names survive a power cut. Raises OSError."""
+    """Sync a folder to disk, so that new file names survive a power cut. Raises OSError."""
     if os.name == "nt":
         return  # Windows cannot open folders
     descriptor = os.open(folder, os.O_RDONLY)

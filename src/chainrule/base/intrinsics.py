@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _prefetch(_: Any, array: Any, index: Any) -> Any:
-    """Generates the code of `prefetch`: LLVM's instruction of that name."""
+    """Generate the code of `prefetch`: LLVM's instruction of that name."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array_type = signature.args[0]
@@ -89,5 +89,5 @@ _pointer: Callable[..., Any] = intrinsic(_pointer_of)
 
 @register_jitable
 def array_at(address: int, size: int, dtype: Any) -> Any:
-    """In a kernel: the array of `size` elements at an address. The caller guarantees that they are there."""
+    """Return, in a kernel, the array of `size` elements at an address. The caller guarantees that they are there."""
     return numba.carray(_pointer(address), size, dtype)  # type: ignore[attr-defined]

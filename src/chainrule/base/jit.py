@@ -24,6 +24,7 @@ import numba
 from numba import types
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime.nrt import rtsys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +39,7 @@ _thread = threading.local()  # parallel: see `use_parallel_threads`
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compiles a function on its first call; it runs without the interpreter's lock, and divides by zero as NumPy does.
+    """Compile a function on its first call; it runs without the interpreter's lock, and divide by zero as NumPy does.
 
     A kernel only computes: its caller checks the arguments and allocates. Never mix uint64 and int64 in a kernel: Numba
     turns them into float64. Since a kernel allocates nothing, it counts no references: that would be a locked
@@ -48,12 +49,16 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def allocating_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `kernel`, for functions that also make arrays: they allocate them, or view memory with `array_at`."""
+    """Compile as `kernel` does, for functions that also make arrays: they allocate them, or view memory with
+    `array_at`.
+    """
     return _compiled(function, nogil=True, counted=True)
 
 
 def tiny_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `allocating_kernel`, for functions that take less time than releasing the interpreter's lock would."""
+    """Compile as `allocating_kernel` does, for functions that take less time than releasing the interpreter's lock
+    would.
+    """
     return _compiled(function, nogil=False, counted=True)
 
 
@@ -62,7 +67,8 @@ prange: Callable[[int], Iterable[int]] = numba.prange
 
 
 def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `allocating_kernel`, for functions that use `prange`: they run on the threads set by `use_parallel_threads`.
+    """Compile as `allocating_kernel` does, for functions that use `prange`: they run on the threads set by
+    `use_parallel_threads`.
 
     Two must not run at once, unless Numba's threading layer is known to allow it (its workqueue does not).
     """
@@ -70,7 +76,7 @@ def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def use_parallel_threads(number: int) -> None:
-    """Sets how many threads the parallel kernels of the calling thread run on; at most one for each processor."""
+    """Set how many threads the parallel kernels of the calling thread run on; at most one for each processor."""
     if getattr(_thread, "parallel", 0) != number:
         numba.set_num_threads(max(1, min(number, numba.config.NUMBA_NUM_THREADS)))  # type: ignore[attr-defined]
         _thread.parallel = number
@@ -92,6 +98,7 @@ def _compiled(function: Callable[P, R], *, nogil: bool, counted: bool, **options
             )(function)
             _with_one_integer(compiled)
             if folder is not None:
+                _loaded_alone(compiled)
                 _compiled_by_one_process(compiled, folder, f"{function.__module__}.{function.__qualname__}")
             return compiled
         finally:
@@ -121,7 +128,7 @@ event.register("numba:compile", _WithoutCollection())  # type: ignore[no-untyped
 
 
 def _with_one_integer(compiled: Any) -> None:
-    """Makes Numba compile a kernel that others call once for all integers, not again for literals and for int32.
+    """Make Numba compile a kernel that others call once for all integers, not again for literals and for int32.
 
     LLVM still sees the literals wherever it inlines the kernel, and Numba computes with int64 whatever it is given.
     """
@@ -139,8 +146,25 @@ def _with_one_integer(compiled: Any) -> None:
     compiled.get_call_template = get_call_template
 
 
+def _loaded_alone(compiled: Any) -> None:
+    """Make Numba load a kernel from its cache without all that it knows of NumPy, which only compiling needs.
+
+    Those modules take 0.3 seconds to import, more than all else that a verb on a small model does.
+    """
+    kept = getattr(compiled, "_cache", None)
+    if kept is None:  # with NUMBA_DISABLE_JIT, kernels stay functions
+        return
+
+    def load_overload(signature: Any, target: Any) -> Any:
+        rtsys.initialize(target)  # memory of arrays, which loaded code allocates
+        with kept._guard_against_spurious_io_errors():
+            return kept._load_overload(signature, target)
+
+    kept.load_overload = load_overload
+
+
 def _compiled_by_one_process(compiled: Any, folder: Path, name: str) -> None:
-    """Makes processes that start side by side wait for the one that compiles a kernel, and load what it has kept.
+    """Make processes that start side by side wait for the one that compiles a kernel, and load what it has kept.
 
     So two never add to a kernel's index at once, either, which would lose what one of them added.
     """
@@ -158,8 +182,10 @@ def _compiled_by_one_process(compiled: Any, folder: Path, name: str) -> None:
 
 @contextmanager
 def _alone(folder: Path, byte: int) -> Iterator[None]:
-    """Locks a byte of the folder's file of locks against other processes. After PATIENCE, or where files cannot be
-    locked, it goes on without: then a kernel is compiled twice."""
+    """Lock a byte of the folder's file of locks against other processes.
+
+    After PATIENCE, or where files cannot be locked, it goes on without: then a kernel is compiled twice.
+    """
     try:
         import fcntl
 
@@ -186,12 +212,12 @@ def _alone(folder: Path, byte: int) -> Iterator[None]:
 
 @cache
 def _file_of_locks(folder: Path) -> int:
-    """A descriptor that stays open: to close any of a file's would let go of all locks of this process on it."""
+    """Return a descriptor that stays open: to close any of a file's would let go of all locks of this process on it."""
     return os.open(folder / "locks", os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def specialise(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:
-    """The kernel for arguments of the examples' types only; a call costs half as much: 0.1 microseconds.
+    """Return the kernel for arguments of the examples' types only; a call costs half as much: 0.1 microseconds.
 
     It takes positional arguments. Those that cannot be converted to these types raise TypeError.
     """
@@ -202,14 +228,14 @@ def specialise(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:
 
 
 def is_first_run() -> bool:
-    """Whether this machine has not compiled any kernel of this version yet."""
+    """Return whether this machine has not compiled any kernel of this version yet."""
     folder = cache_folder()
     return folder is None or next(folder.rglob("*.nbi"), None) is None
 
 
 @cache
 def cache_folder() -> Path | None:
-    """The folder of compiled kernels, or None if none can be written: then every process compiles its own."""
+    """Return the folder of compiled kernels, or None if none can be written: then every process compiles its own."""
     for base in _cache_bases():
         folder = base / f"kernels-{_sources_digest()}"
         try:
@@ -238,7 +264,7 @@ def _cache_bases() -> list[Path]:
 
 
 def _is_owned_by_us(folder: Path, base: Path) -> bool:
-    """Whether a folder belongs to us, and the one that contains it to us or the system."""
+    """Return whether a folder belongs to us, and the one that contains it to us or the system."""
     if not hasattr(os, "getuid"):
         return True
     return folder.stat().st_uid == os.getuid() and base.stat().st_uid in (os.getuid(), 0)

@@ -11,17 +11,19 @@ if TYPE_CHECKING:
 
 
 def finite(number: float) -> float | None:
-    """The number, or None (null in JSON) where it is infinite or NaN."""
+    """Return the number, or None (null in JSON) where it is infinite or NaN."""
     return number if math.isfinite(number) else None
 
 
 def named_figures(result: object, names: Iterable[str]) -> dict[str, Any]:
-    """Fields and properties of a result, by name."""
+    """Return fields and properties of a result, by name."""
     return {name: getattr(result, name) for name in names}
 
 
 def finite_figures(value: Any) -> Any:
-    """A value for JSON, or several in dictionaries, lists and tuples: as it is, but each number as `finite`."""
+    """Return a value for JSON, or several in dictionaries, lists and tuples, with each number passed through
+    `finite`.
+    """
     if isinstance(value, dict):
         return {name: finite_figures(own) for name, own in value.items()}
     if isinstance(value, list | tuple):
@@ -30,7 +32,9 @@ def finite_figures(value: Any) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What JSON says. Raises ValueError, which names the key, where a number is NaN: Python's `json` reads that."""
+    """Parse a text in JSON. Raises ValueError, which names the key, where a number is NaN: Python's `json` reads
+    that.
+    """
     read = json.loads(text)
     if (key := nan_key(read)) is not None:
         raise ValueError(f"{key} is NaN; expected a number")
@@ -38,7 +42,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def nan_key(read: Any, key: str = "") -> str | None:
-    """Where NaN is in what was read, as in settings.network.dropout; None if there is none."""
+    """Return where NaN is in what was read, such as settings.network.dropout; None if there is none."""
     if isinstance(read, dict | list):
         entries = read.items() if isinstance(read, dict) else enumerate(read)
         places = (nan_key(entry, f"{key}.{name}" if key else str(name)) for name, entry in entries)

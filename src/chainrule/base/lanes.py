@@ -58,17 +58,17 @@ class _WideLanesModel(models.PrimitiveModel):
 
 
 def _lanes_of(rows: Any) -> tuple[Any, Any]:
-    """The lanes that numbers of an array are read as, and their LLVM type."""
+    """Return the lanes that numbers of an array are read as, and their LLVM type."""
     return (_wide_lanes, _WIDE_VECTOR) if rows.dtype == types.float64 else (FLOAT_LANES, VECTOR)
 
 
 def pad_to_lanes(width: int) -> int:
-    """The next multiple of LANES: rows of this many numbers can be read in whole lanes."""
+    """Return the next multiple of LANES: rows of this many numbers can be read in whole lanes."""
     return -(-width // LANES) * LANES
 
 
 def address_of(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """The address of sixteen numbers in a two-dimensional array, from [row, column] on."""
+    """Return the address of sixteen numbers in a two-dimensional array, from [row, column] on."""
     array_type = signature.args[0]
     view = context.make_array(array_type)(context, builder, arguments[0])
     indices = [
@@ -88,7 +88,9 @@ def address_of(context: Any, builder: Any, signature: Any, arguments: Any) -> An
 
 
 def stored_at(context: Any, builder: Any, signature: Any, arguments: Any, kind: Any) -> Any:
-    """What is stored from [row, column] on in a two-dimensional array, which may be of bytes, as an LLVM type."""
+    """Return the values stored from [row, column] on in a two-dimensional array, which may be of bytes, as an LLVM
+    type.
+    """
     address = address_of(context, builder, signature, arguments)
     return builder.load(builder.bitcast(address, kind.as_pointer()), align=1)
 
@@ -121,7 +123,7 @@ def integers(number: int) -> Any:
 
 
 def halves(builder: Any, bits: Any) -> Any:
-    """The numbers of IEEE's halves: their exponent counts from 15, a float's from 127."""
+    """Return the numbers of IEEE's halves: their exponent counts from 15, a float's from 127."""
     magnitude = builder.bitcast(builder.shl(builder.and_(bits, integers(0x7FFF)), integers(13)), VECTOR)
     scaled = builder.bitcast(builder.fmul(magnitude, ir.Constant(VECTOR, [2.0**112] * LANES)), INTEGERS)
     sign = builder.shl(builder.and_(bits, integers(0x8000)), integers(16))
@@ -134,12 +136,12 @@ def in_each(builder: Any, number: Any) -> Any:
 
 
 def of_llvm(builder: Any, name: str, arguments: int) -> Any:
-    """One of LLVM's own functions on lanes."""
+    """Return one of LLVM's own functions on lanes."""
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(VECTOR, [VECTOR] * arguments), name)  # type: ignore[no-untyped-call]
 
 
 def called(builder: Any, name: str, result: Any, arguments: Any) -> Any:
-    """One of a processor's own instructions."""
+    """Return one of a processor's own instructions."""
     kind = ir.FunctionType(result, [argument.type for argument in arguments])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)  # type: ignore[no-untyped-call]
 
@@ -306,7 +308,9 @@ def _put_totals(
 
 
 def _side_by_side(builder: Any, values: list[Any]) -> list[Any]:
-    """The sums of sixteen lanes, each as by `_total`, in as few lanes as hold them: halves of two are added at once."""
+    """Return the sums of sixteen lanes, each as by `_total`, in as few lanes as hold them: halves of two are added at
+    once.
+    """
     size = width = values[0].type.count
     index = ir.VectorType(ir.IntType(32), size)
     while width > 1:

@@ -30,7 +30,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def check_fits(size: int, work: str, advice: str = "") -> None:
-    """Raises EstimationError if `work`, which needs `size` bytes, does not fit into memory. advice: what to do then."""
+    """Raise EstimationError if `work`, which needs `size` bytes, does not fit into memory. advice: what to do then."""
     available = available_memory()
     if available is not None and size > available:
         raise EstimationError(
@@ -40,7 +40,10 @@ def check_fits(size: int, work: str, advice: str = "") -> None:
 
 
 def available_memory() -> int | None:
-    """In bytes: CHAINRULE_MEMORY, or what the system has free; None if it does not say. Raises SettingError."""
+    """Return the available memory in bytes: CHAINRULE_MEMORY, or what the system has free; None if it does not say.
+
+    Raises SettingError.
+    """
     if override := os.environ.get("CHAINRULE_MEMORY"):
         return as_bytes("CHAINRULE_MEMORY", override)
     bounds = [bound for bound in (_free_memory(), *map(_limit, _CGROUP_LIMITS)) if bound is not None]
@@ -52,7 +55,7 @@ def as_bytes(name: str, size: int | str) -> int: ...
 @overload
 def as_bytes(name: str, size: int | str | None) -> int | None: ...
 def as_bytes(name: str, size: int | str | None) -> int | None:
-    """A number of bytes, perhaps written as 500M, 4G or 1.5T, of powers of 1,024. Raises SettingError."""
+    """Return a number of bytes, perhaps written as 500M, 4G or 1.5T, of powers of 1,024. Raises SettingError."""
     if size is None or (isinstance(size, int) and not isinstance(size, bool) and size > 0):
         return size
     if not isinstance(size, str):
@@ -74,7 +77,9 @@ def _free_memory() -> int | None:
 
 
 def _limit(path: str) -> int | None:
-    """A container's limit; None for "max" and where there is no limit (old kernels write a huge number instead)."""
+    """Return a container's limit; None for "max" and where there is no limit (old kernels write a huge number
+    instead).
+    """
     try:
         return int(Path(path).read_text())
     except (OSError, ValueError):
@@ -82,7 +87,7 @@ def _limit(path: str) -> int | None:
 
 
 def bytes_shown(size: float) -> str:
-    """A number of bytes for people, never as zero where there are some.
+    """Return a number of bytes for people, never as zero where there are some.
 
     good:  bytes_shown(2_345_000_000) == "2.3 GB", bytes_shown(40_000_000) == "40.0 MB", bytes_shown(12) == "12 bytes"
     """
@@ -93,7 +98,7 @@ def bytes_shown(size: float) -> str:
 
 
 def peak_memory() -> int | None:
-    """The peak resident memory of this process, in bytes; None if the system does not say."""
+    """Return the peak resident memory of this process, in bytes; None if the system does not say."""
     try:
         import resource
     except ImportError:
@@ -103,7 +108,7 @@ def peak_memory() -> int | None:
 
 
 def release_freed_memory() -> None:
-    """Gives memory that libraries in C have freed back to the system; without glibc, does nothing."""
+    """Give memory that libraries in C have freed back to the system; without glibc, do nothing."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
@@ -114,7 +119,7 @@ _CHUNK, _LINE = 1 << 26, 64  # bytes that arrays share; at multiples of which ar
 
 
 class _SideBySide:
-    """Arrays of zeros in the same memory, of which systems make large pages, as they do of no small array."""
+    """Arrays of zeros that share one allocation, for which systems use large pages, as they do not for small arrays."""
 
     def __init__(self) -> None:
         self._chunks: list[tuple[weakref.ref[ndarray], int]] = []  # freed with their last array; bytes in use
@@ -140,7 +145,7 @@ zeros_side_by_side = _SideBySide()  # zeros_side_by_side(size): an array of uint
 
 
 def release_mapped(array: ndarray) -> None:
-    """Gives back the memory of a file's pages that an array views, which are read from the file again if need be.
+    """Give back the memory of a file's pages that an array views, which are read from the file again if need be.
 
     For mappings that nobody writes to; anything else is left alone.
     """
@@ -167,7 +172,7 @@ T = TypeVar("T")
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Python's garbage collector, off: where a million objects are made that stay, it takes a third of the time."""
+    """Pause Python's garbage collector: where a million objects are made that stay, it takes a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -197,5 +202,5 @@ MaybeOwned = Union[T, Owned[T]]  # noqa: UP007  # an alias with a parameter
 
 
 def unwrap(value: MaybeOwned[T]) -> T:
-    """The value itself, whether it is owned or borrowed from a caller that still uses it."""
+    """Return the value itself, whether it is owned or borrowed from a caller that still uses it."""
     return value.take() if isinstance(value, Owned) else value

@@ -59,7 +59,7 @@ def option(
     needs: str = "",
     served: bool | tuple[Any, ...] = False,
 ) -> Any:
-    """A field with a default, a help text and bounds: least <= value < below, or above < value <= most.
+    """Return a field with a default, a help text and bounds: least <= value < below, or above < value <= most.
 
     is_rare: only models trained elsewhere set it: it is no flag, and files leave it out at its default.
     is_later: there are models from before it: files leave it out at its default, too.
@@ -80,7 +80,7 @@ def option(
 
 
 def changed(config: type[DataclassInstance], name: str, default: Any = MISSING, **metadata: Any) -> Any:
-    """The option of another class, with another default, or other arguments of `option`; its text is `help`.
+    """Return the option of another class, with another default, or other arguments of `option`; its text is `help`.
 
     good:  size: int = changed(BeamConfig, "size", 8, served=(1, 64))
     """
@@ -130,7 +130,7 @@ class _Takes(Protocol[P, Opts]):
 
 
 def takes(options: Callable[P, Opts]) -> _Takes[P, Opts]:
-    """A decorator: the keywords of a function are the fields of a class of `Options`, its last parameter.
+    """Return a decorator: the keywords of a function are the fields of a class of `Options`, its last parameter.
 
     Fields before `KW_ONLY` may also stand without their names, after the other arguments. Overloads may take
     subclasses, whose fields have narrower types.
@@ -178,17 +178,17 @@ def takes(options: Callable[P, Opts]) -> _Takes[P, Opts]:
 
 
 def is_rare(field: Field[Any]) -> bool:
-    """Whether a field is one that only models trained elsewhere set."""
+    """Return whether a field is one that only models trained elsewhere set."""
     return bool(field.metadata.get("is_rare"))
 
 
 def is_omitted(field: Field[Any]) -> bool:
-    """Whether files leave a field out at its default."""
+    """Return whether files leave a field out at its default."""
     return bool(field.metadata.get("is_omitted"))
 
 
 def own_fields_first(config: type[DataclassInstance]) -> list[Field[Any]]:
-    """The fields of a configuration: its own, then those that it inherits, from the nearest class on."""
+    """Return the fields of a configuration: its own, then those that it inherits, from the nearest class on."""
     depth = {
         name: i for i, kind in reversed([*enumerate(config.__mro__)]) for name in vars(kind).get("__annotations__", ())
     }
@@ -196,12 +196,14 @@ def own_fields_first(config: type[DataclassInstance]) -> list[Field[Any]]:
 
 
 def help_of(config: type[DataclassInstance]) -> dict[str, str]:
-    """The help text of each field, by name."""
+    """Return the help text of each field, by name."""
     return {field.name: field.metadata["help"] for field in own_fields_first(config)}
 
 
 def hints_of(config: Any) -> dict[str, Any]:
-    """The types of the fields of a dataclass; Any where one is not imported, since it is only for type checkers."""
+    """Return the types of the fields of a dataclass; Any where one is not imported, since it is only for type
+    checkers.
+    """
     return _hints_of(config)
 
 
@@ -219,7 +221,7 @@ def _hints_of(config: Any) -> dict[str, Any]:
 
 
 def check_settings(config: DataclassInstance) -> None:
-    """Raises SettingError if the value of a field has the wrong type or is out of bounds."""
+    """Raise SettingError if the value of a field has the wrong type or is out of bounds."""
     hints = hints_of(type(config))
     for field in fields(config):
         if "help" not in field.metadata:  # not an option
@@ -237,7 +239,7 @@ def check_settings(config: DataclassInstance) -> None:
 
 
 def _expected(hint: Any, bounds: Mapping[str, Any]) -> str:
-    """The type of an option and its bounds, in words."""
+    """Return the type of an option and its bounds, in words."""
     if bounds["least"] is bounds["above"] is None:
         return _describe_type(hint)
     kinds = [kind for kind in get_args(hint) if kind is not type(None)] if _is_union(hint) else [hint]
@@ -261,7 +263,7 @@ def _is_within(number: float, bounds: Mapping[str, Any]) -> bool:
 
 
 def describe_bounds(bounds: Mapping[str, Any]) -> str:
-    """least, above, below and most, each None where there is none (below: infinite), in words."""
+    """Return the bounds in words: least, above, below and most, each None where there is none (below: infinite)."""
     least, above, below, most = (bounds[name] for name in ("least", "above", "below", "most"))
     if least is not None and most is not None:
         return f"{least} to {most:,}"
@@ -282,7 +284,7 @@ def config_among(kinds: Sequence[type[DataclassInstance]], settings: object) -> 
 
 
 def config_from_json(kind: type[DataclassInstance], settings: object) -> Any:
-    """A configuration of the given class, from its `asdict` as read from a JSON file.
+    """Return a configuration of the given class, from its `asdict` as read from a JSON file.
 
     Raises ModelFormatError if a field is unknown, missing, or has a wrong value.
     """

@@ -9,7 +9,7 @@ COMMAND_BEGAN: ContextVar[float | None] = ContextVar("COMMAND_BEGAN", default=No
 
 class Progress(Protocol):
     def __call__(self, task: str, done: float, total: float | None) -> None:
-        """Reports that `done` of `total` units of `task` are finished. total: None if it is not known yet."""
+        """Report that `done` of `total` units of `task` are finished. total: None if it is not known yet."""
 
 
 class BlockProgress:
@@ -29,17 +29,17 @@ class BlockProgress:
         self._progress(task, done, total)
 
     def report(self, size: float) -> None:
-        """Reports that `size` bytes are finished since the end of the last block."""
+        """Report that `size` bytes are finished since the end of the last block."""
         done = self._done + size
         self._progress(self._task, done if self._total is None else min(done, self._total), self._total)
 
 
 def silent(task: str, done: float, total: float | None) -> None:
-    """Ignores progress."""
+    """Ignore progress."""
 
 
 def format_duration(seconds: float) -> str:
-    """Minutes and seconds, with hours if there are any: 1:05, 1:00:05."""
+    """Return minutes and seconds, with hours if there are any: 1:05, 1:00:05."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -18,10 +18,10 @@ class Result(Protocol):
     """
 
     def as_json(self) -> Any:
-        """For programs: one line of JSON. Infinities and NaN are None."""
+        """Return the result for programs: one line of JSON. Infinities and NaN are None."""
 
     def to_records(self) -> Iterable[Mapping[str, Any]]:
-        """The rows of a table; none where the result is no part of one."""
+        """Return the rows of a table; none where the result is no part of one."""
 
 
 @runtime_checkable
@@ -29,7 +29,7 @@ class Noted(Protocol):
     """A result that has more to say than belongs into its table."""
 
     def notes(self) -> Iterable[str]:
-        """For standard error: what was left out, or what to beware of."""
+        """Return notes for standard error: what was left out, or what to beware of."""
 
 
 class Shown(NamedTuple):

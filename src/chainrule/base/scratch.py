@@ -34,7 +34,7 @@ _mappings: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
 def scratch_folder() -> str:
-    """The folder for temporary files: TMPDIR, or the system's. Raises SettingError."""
+    """Return the folder for temporary files: TMPDIR, or the system's. Raises SettingError."""
     named = os.environ.get("TMPDIR")
     if named and not (os.path.isdir(named) and os.access(named, os.W_OK | os.X_OK)):  # tempfile takes another instead
         raise SettingError(f"TMPDIR is {named}, where no file can be written; name another folder")
@@ -42,7 +42,7 @@ def scratch_folder() -> str:
 
 
 def check_disk_room(size: int, work: str) -> None:
-    """Raises OutputError if `work`, which writes `size` bytes of temporary files, finds too little room for them.
+    """Raise OutputError if `work`, which writes `size` bytes of temporary files, finds too little room for them.
 
     Raises SettingError as `scratch_folder`.
     """
@@ -55,7 +55,9 @@ def check_disk_room(size: int, work: str) -> None:
 
 
 def room_for(shape: tuple[int, ...], dtype: DTypeLike) -> ndarray[Any, Any]:
-    """An array of anything, in memory or, where it would take too much of that, in a file. Raises OutputError."""
+    """Return an array of anything, in memory or, where it would take too much of that, in a file. Raises
+    OutputError.
+    """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     at_hand = available_memory()
     if at_hand is None or size * _SHARE <= at_hand or not size:
@@ -64,7 +66,7 @@ def room_for(shape: tuple[int, ...], dtype: DTypeLike) -> ndarray[Any, Any]:
 
 
 def array_on_disk(size: int, dtype: DTypeLike) -> ndarray[Any, Any]:
-    """An array of zeros in a file, whose room on the disk is reserved. Raises OutputError."""
+    """Return an array of zeros in a file, whose room on the disk is reserved. Raises OutputError."""
     array = GrowingArray(dtype)
     array.reserve(size)
     return array.finish()
@@ -82,7 +84,7 @@ class GrowingArray:
         weakref.finalize(self, self._file.close)
 
     def append(self, numbers: ndarray[Any, Any]) -> None:
-        """Adds numbers of any type that fits."""
+        """Add numbers of any type that fits."""
         data = np.ascontiguousarray(numbers, self.dtype).reshape(-1).view(np.uint8).data
         self.size += numbers.size
         try:
@@ -92,7 +94,7 @@ class GrowingArray:
             raise _no_room(self.size * self.dtype.itemsize, error) from error
 
     def reserve(self, size: int) -> None:
-        """Adds zeros. Without a reservation, writing to a full disk would end the process."""
+        """Add zeros. Without a reservation, writing to a full disk would end the process."""
         first, length = self.size * self.dtype.itemsize, size * self.dtype.itemsize
         self.size += size
         if not length:
@@ -107,13 +109,13 @@ class GrowingArray:
             raise _no_room(first + length, error) from error
 
     def finish(self) -> ndarray[Any, Any]:
-        """The array; nothing can be appended any more."""
+        """Return the array; nothing can be appended any more."""
         with self._file as file:
             return map_file(file, self.dtype)
 
 
 def map_file(file: BinaryIO, dtype: DTypeLike) -> ndarray[Any, Any]:
-    """The numbers in a file, as an array that writes to it."""
+    """Return the numbers in a file, as an array that writes to it."""
     if not os.fstat(file.fileno()).st_size:
         return np.empty(0, dtype)
     mapped = mmap.mmap(file.fileno(), 0)
@@ -122,7 +124,7 @@ def map_file(file: BinaryIO, dtype: DTypeLike) -> ndarray[Any, Any]:
 
 
 def release_pages() -> None:
-    """Gives the pages of all arrays on disk that are in memory back to the system; their contents stay in the files."""
+    """Give the pages of all arrays on disk that are in memory back to the system; their contents stay in the files."""
     if hasattr(mmap, "MADV_DONTNEED"):
         for mapped in list(_mappings):
             with suppress(OSError, ValueError):
@@ -130,7 +132,7 @@ def release_pages() -> None:
 
 
 def parts_released(array: ndarray[Any, Any], size: int = _PART) -> Iterator[ndarray[Any, Any]]:
-    """The parts of an array one after the other; the pages of each are released after it."""
+    """Yield the parts of an array one after the other; the pages of each are released after it."""
     for start in range(0, array.size, size):
         yield array[start : start + size]
         if array.size > size:
@@ -138,7 +140,7 @@ def parts_released(array: ndarray[Any, Any], size: int = _PART) -> Iterator[ndar
 
 
 def token_counts(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> Int64[ndarray, " vocab"]:
-    """How often each token occurs in a stream, which may be larger than memory."""
+    """Return how often each token occurs in a stream, which may be larger than memory."""
     counts = np.zeros(vocabulary_size, np.int64)
     for part in parts_released(stream, _TOKENS):  # np.bincount copies its input
         counts += np.bincount(part, minlength=vocabulary_size)

@@ -16,7 +16,7 @@ _BREAKS = str.maketrans("\t\n\r", "   ")
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns, two spaces apart: the first to the left, the others to the right.
+    """Return aligned columns, two spaces apart: the first to the left, the others to the right.
 
     A wide character counts as two columns, as on a terminal.
     """
@@ -38,12 +38,12 @@ def count_of(number: int, noun: str, plural: str = "") -> str:
 
 
 def cell(value: float | None, form: str) -> str:
-    """A number as a cell of a table; empty if it is unknown or not finite."""
+    """Return a number as a cell of a table; empty if it is unknown or not finite."""
     return format(value, form) if value is not None and math.isfinite(value) else ""
 
 
 def printable(text: str) -> str:
-    """The text on one line: characters that a terminal obeys instead of showing become escapes, such as \\n.
+    """Return the text on one line: characters that a terminal obeys instead of showing become escapes, such as \\n.
 
     Joiners, direction marks, spaces of all widths and characters newer than Python's Unicode stay: Persian, emoji and
     typography need them.
@@ -52,23 +52,23 @@ def printable(text: str) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """The text with spaces in place of tabs and line ends, which would break a line of columns."""
+    """Return the text with spaces in place of tabs and line ends, which would break a line of columns."""
     return text.translate(_BREAKS)
 
 
 def printable_lines(text: str) -> str:
-    """As `printable`, but line ends stay."""
+    """Return the text as `printable` does, but keep line ends."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def text_of_rows(rows: Sequence[tuple[str, str]]) -> str:
-    """Names and values, a line each, the values below one another."""
+    """Return names and values, a line each, the values below one another."""
     width = max((len(name) for name, _ in rows), default=0)
     return "\n".join(f"{name:<{width}}  {printable(value)}" for name, value in rows)
 
 
 def bars(labels: Sequence[str], counts: Sequence[int], dark: Sequence[bool], width: int = 50) -> str:
-    """A line with a bar for each count; some bars are dark."""
+    """Return a line with a bar for each count; some bars are dark."""
     most = max(max(counts, default=0), 1)
     space, digits = max(map(len, labels)), max(len(f"{count:,}") for count in counts)
     return "\n".join(
@@ -78,13 +78,13 @@ def bars(labels: Sequence[str], counts: Sequence[int], dark: Sequence[bool], wid
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose cells are escaped."""
+    """Return a Markdown table whose cells are escaped."""
     lines = [_markdown_row(header), "|---|" + "---:|" * (len(header) - 1)]
     return "\n".join(lines + [_markdown_row(row) for row in rows]) + "\n"
 
 
 def markdown_code(text: str) -> str:
-    """A code span that shows any text; invisible characters are spelled out."""
+    """Return a code span that shows any text; invisible characters are spelled out."""
     text = printable(text)
     ticks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     space = " " if text[:1] == "`" or text[-1:] == "`" else ""
@@ -92,12 +92,12 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_value(text: str) -> str:
-    """The text, in a code span if Markdown would find markup in it."""
+    """Return the text, in a code span if Markdown would find markup in it."""
     return markdown_code(text) if _plain(text) != text else text
 
 
 def markdown_cell(text: str) -> str:
-    """The text with escaped bars, which would end the cell even in code."""
+    """Return the text with escaped bars, which would end the cell even in code."""
     return text.replace("|", "\\|")
 
 
@@ -106,5 +106,5 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text with Markdown's markup escaped."""
+    """Return the text with Markdown's markup escaped."""
     return re.sub(r"([\\`*_<>\[\]~&])", r"\\\1", printable(text))

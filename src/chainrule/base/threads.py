@@ -26,7 +26,7 @@ _slices: ContextVar[Slices | None] = ContextVar("slices", default=None)  # to wh
 
 
 def set_threads(number: int | None) -> None:
-    """Sets how many threads kernels and networks may use. None: one per processor, and torch's own default.
+    """Set how many threads kernels and networks may use. None: one per processor, and torch's own default.
 
     Results of kernels do not depend on it; those of networks may differ in the last bits. Raises SettingError.
     """
@@ -40,13 +40,13 @@ def set_threads(number: int | None) -> None:
 
 
 def on_threads_set(callback: Callable[[], None]) -> None:
-    """Registers a callback that `set_threads` calls, for libraries with threads of their own."""
+    """Register a callback that `set_threads` calls, for libraries that have threads."""
     if callback not in _on_threads_set:
         _on_threads_set.append(callback)
 
 
 def requested_threads() -> int | None:
-    """The number set by `set_threads`, or by the environment variable CHAINRULE_THREADS. Raises SettingError."""
+    """Return the number set by `set_threads`, or by the environment variable CHAINRULE_THREADS. Raises SettingError."""
     requested = os.environ.get("CHAINRULE_THREADS", "")
     if _threads is not None or not requested:
         return _threads
@@ -56,7 +56,7 @@ def requested_threads() -> int | None:
 
 
 def thread_count() -> int:
-    """The number requested, or the number of processors that this process may use."""
+    """Return the number requested, or the number of processors that this process may use."""
     if (requested := requested_threads()) is not None:
         return requested
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -69,7 +69,7 @@ class FreeProcessors:
         self._before = self._times()
 
     def measure(self) -> float | None:
-        """Since the last call, or since this was made: those that were idle, and those that this process kept busy.
+        """Return how many processors were idle, or busy with this process, since the last call or since this was made.
 
         None where the system does not say, and in less than a tenth of a second.
         """
@@ -81,7 +81,7 @@ class FreeProcessors:
         return (idle + own) / seconds
 
     def _times(self) -> tuple[float, float, float] | None:
-        """By the clock; idle, of all processors that may be used; of this process. In seconds."""
+        """Return times in seconds: by the clock, idle of all processors that may be used, and of this process."""
         try:
             with open("/proc/stat", encoding="ascii") as file:
                 rows = [line.split() for line in file if line.startswith("cpu")]
@@ -98,7 +98,7 @@ free_processors = FreeProcessors()  # made when the program starts, so that the 
 def run_all(
     compiled: Callable[..., R], calls: Sequence[tuple[Any, ...]], *, on_done: Callable[[int], None] | None = None
 ) -> list[R]:
-    """Calls a kernel with each of several argument tuples, on threads; the results are in the order of the calls.
+    """Call a kernel with each of several argument tuples, on threads; the results are in the order of the calls.
 
     on_done: a callback, called on the calling thread after every call with the number of finished calls. Ctrl-C is
     heard at any time; no further call starts after it.
@@ -112,11 +112,11 @@ def run_all(
 
 
 def map_in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int | None = None) -> Iterator[R]:
-    """The built-in `map`, computed on threads.
+    """Yield what the built-in `map` yields, computed on threads.
 
     ahead: how many items may be read before their results are consumed; by default twice the number of threads. The
     calling thread reads the items and hears Ctrl-C at any time. An error is raised as soon as it occurs, and no further
-    call starts. A call inside another one starts no threads of its own.
+    call starts. A call inside another one starts no further threads.
     """
     if getattr(_thread, "is_worker", False):
         yield from map(function, items)
@@ -172,7 +172,7 @@ def map_in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int |
 
 
 def run(compiled: Callable[..., R], *args: Any, while_waiting: Callable[[], None] | None = None) -> R:
-    """Calls a long kernel on a thread of its own, so that Ctrl-C stops the main thread at once.
+    """Call a long kernel on a separate thread, so that Ctrl-C stops the main thread at once.
 
     while_waiting: a callback, called once a second, on the calling thread.
     """
@@ -180,7 +180,7 @@ def run(compiled: Callable[..., R], *args: Any, while_waiting: Callable[[], None
 
 
 def start_in_thread(work: Callable[[], R], while_waiting: Callable[[], None] | None = None) -> Callable[[], R]:
-    """Starts `work` on a thread of its own. Returns a function that waits for its result, or raises its error.
+    """Start `work` on a separate thread. Returns a function that waits for its result, or raises its error.
 
     while_waiting: a callback, called once a second while that function waits.
     """
@@ -211,7 +211,7 @@ def start_in_thread(work: Callable[[], R], while_waiting: Callable[[], None] | N
 
 
 def pause() -> None:
-    """A point in long work at which `Slices` may give others their turn, or end it. Elsewhere it does nothing."""
+    """Let `Slices` give others their turn, or end the work, at a point in long work. Elsewhere it does nothing."""
     if (slices := _slices.get()) is not None:
         slices.pause()
 
@@ -221,7 +221,7 @@ class Ended(BaseException):
 
 
 class Slices:
-    """A function that runs on a thread of its own, a slice at a time: never while its owner runs.
+    """A function that runs on a separate thread, a slice at a time: never while its owner runs.
 
     good:  work = Slices(lambda: score(texts), 0.03)
            while not work.resume(): others_have_their_turn()
@@ -229,7 +229,10 @@ class Slices:
     """
 
     def __init__(self, function: Callable[[], Any], seconds: float) -> None:
-        """seconds: how long a slice takes at least; it ends at the first `pause` after them."""
+        """Prepare to run the function in slices.
+
+        seconds: how long a slice takes at least; it ends at the first `pause` after them.
+        """
         self._function, self._seconds = function, seconds
         self._may_run, self._has_paused = threading.Semaphore(0), threading.Semaphore(0)
         self._began = 0.0
@@ -238,7 +241,7 @@ class Slices:
         self._thread: threading.Thread | None = None
 
     def resume(self) -> bool:
-        """Runs the next slice; returns whether the function has ended."""
+        """Run the next slice; return whether the function has ended."""
         self._began = time.perf_counter()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="slices", daemon=True)
@@ -251,20 +254,23 @@ class Slices:
         return self._is_done
 
     def end(self) -> None:
-        """Ends the function where it has paused; the rest of it is not done."""
+        """End the function where it has paused; the rest of it is not done."""
         self._is_unwanted = True
         while self._thread is not None and not self._is_done:
             self.resume()
 
     def result(self) -> Any:
-        """The function's result, once it has ended. Raises what it raised."""
+        """Return the function's result, once it has ended. Raises what it raised."""
         value, error = self._outcome
         if error is not None:
             raise error
         return value
 
     def pause(self) -> None:
-        """Called by the function. Raises Ended if nobody waits for its result."""
+        """Pause the function if its slice is over; the function calls this.
+
+        Raises Ended if nobody waits for its result.
+        """
         if time.perf_counter() - self._began >= self._seconds:
             self._has_paused.release()
             self._may_run.acquire()

@@ -90,7 +90,7 @@ class _Node(NamedTuple):
     form: FormState | None = None  # of the text so far, of open hypotheses
 
     def path(self) -> list[_Node]:
-        """The nodes from the first token to this one."""
+        """Return the nodes from the first token to this one."""
         path, node = [], self
         while node.parent is not None:
             path.append(node)
@@ -132,7 +132,7 @@ def search(
     keep_tree: bool = False,
     progress: Progress = silent,
 ) -> list[SearchResult]:
-    """Searches the best texts after each prefix.
+    """Search the best texts after each prefix.
 
     The search of a prefix stops once `best` finished hypotheses are at least as good as any open one can become.
     limits: the most tokens of a text after each prefix, in place of max_tokens. until: a function from the tokens after
@@ -194,7 +194,7 @@ def _begun(
     begin: Sequence[int],
     attention: Callable[[Any], Float32[ndarray, "B source"]] | None,
 ) -> tuple[Any, list[Float32[ndarray, "B source"]]]:
-    """The state after the tokens that texts begin with, and the attention when each of them was predicted."""
+    """Return the state after the tokens that texts begin with, and the attention when each of them was predicted."""
     if attention is None:
         return model.start([np.array([*as_tokens(prefix), *begin], np.int32) for prefix in prefixes]), []
     state, attended = model.start(prefixes), []
@@ -214,7 +214,7 @@ def _roots(
     *,
     keep_tree: bool,
 ) -> list[_Beam]:
-    """The beams before the first step. The tokens that texts must begin with are scored here.
+    """Return the beams before the first step. The tokens that texts must begin with are scored here.
 
     attended: when each of these tokens was predicted; empty if the model does not attend to a source.
     """
@@ -249,7 +249,8 @@ def _candidates(
     length: int,
     beams: list[_Beam],
 ) -> Candidates:
-    """The best next tokens of each open hypothesis: enough for a full beam and </s>, whatever other groups choose.
+    """Return the best next tokens of each open hypothesis: enough for a full beam and </s>, whatever other groups
+    choose.
 
     Where a text has reached its limit, only </s> may follow.
     """
@@ -294,7 +295,7 @@ def _expand(
     used: Counter[int],
     limit: int | None,
 ) -> tuple[list[_Child], float]:
-    """The extensions of a group's open hypotheses, best first, at most `limit`; and a bound on all others."""
+    """Return the extensions of a group's open hypotheses, best first, at most `limit`; and a bound on all others."""
     children = []
     lost = -math.inf
     part = slice(rows.start, rows.stop)
@@ -324,7 +325,7 @@ def _decide_fates(
     until: Callable[[Sequence[int]], bool] | None,
     end: int,
 ) -> Iterator[tuple[_Child, Fate]]:
-    """Decides what becomes of each child: the best that do not end fill the beam; </s> must be among the best."""
+    """Decide what becomes of each child: the best that do not end fill the beam; </s> must be among the best."""
     size = free = config.size // config.groups
     for index, child in enumerate(children):
         if child.token == end:
@@ -343,7 +344,7 @@ def _decide_fates(
 def _enter(
     chosen: list[tuple[_Child, Fate]], beam: _Beam, group: _Group, config: BeamConfig, *, keep_tree: bool
 ) -> list[tuple[int, _Node]]:
-    """Adds finished children to the group's finished hypotheses; returns open ones with their parents' rows."""
+    """Add finished children to the group's finished hypotheses; return open ones with their parents' rows."""
     kept: list[tuple[int, _Node]] = []
     for child, fate in chosen:
         total, length = child.parent.total + child.log_prob, child.parent.length + 1
@@ -366,7 +367,8 @@ def _enter(
 
 
 def _may_improve(group: _Group, config: BeamConfig, limit: int) -> bool:
-    """Whether an open hypothesis can still (or, with stop likely, will probably) beat those that the group returns.
+    """Return whether an open hypothesis can still (or, with stop likely, will probably) beat those that the group
+    returns.
 
     More tokens only lower a log-probability, divisors never shrink and coverage is never positive: so a hypothesis
     scores at most its own log-probability over the divisor of the longest text.
@@ -380,7 +382,7 @@ def _may_improve(group: _Group, config: BeamConfig, limit: int) -> bool:
 
 
 def _uncovered(node: _Node) -> float:
-    """The sum over source positions of log min(1, total attention to it): Wu et al. 2016, equation 14."""
+    """Return the sum over source positions of log min(1, total attention to it): Wu et al. 2016, equation 14."""
     rows = [step.attention for step in node.path() if step.attention is not None]
     if not rows:
         return 0.0
@@ -396,7 +398,7 @@ def _result(beam: _Beam, config: BeamConfig) -> SearchResult:
 
 
 def _best_hypotheses(beam: _Beam, config: BeamConfig) -> list[Hypothesis]:
-    """The best finished hypotheses of all groups, without duplicates."""
+    """Return the best finished hypotheses of all groups, without duplicates."""
     per_group = -(-config.best // config.groups)
     hypotheses: dict[tuple[int, ...], Hypothesis] = {}
     entries = sorted(
@@ -435,7 +437,7 @@ class SearchTree:
         )
 
     def depths(self) -> list[int]:
-        """The step of each node, from 0."""
+        """Return the step of each node, from 0."""
         depths: list[int] = []
         for node in self.nodes:
             depths.append(depths[node.parent] + 1 if node.parent >= 0 else 0)
@@ -450,7 +452,8 @@ def with_greedy(
     constraints: Constraints,
     until: Callable[[Sequence[int]], bool] | None = None,
 ) -> SearchTree:
-    """The tree of a finished search with the path of greedy search, which is run here under the same constraints.
+    """Return the tree of a finished search with the path of greedy search, which is run here under the same
+    constraints.
 
     Where it leaves the beam, nodes with the fate `greedy` are added. The other arguments are those of the search.
     """
@@ -466,7 +469,7 @@ def with_greedy(
 
 
 def _path_to_best(nodes: Sequence[TreeNode]) -> tuple[int, ...]:
-    """The indices of the nodes of the best finished text."""
+    """Return the indices of the nodes of the best finished text."""
     scores = {i: node.score for i, node in enumerate(nodes) if node.score is not None}
     i = max(scores, key=lambda i: scores[i], default=-1)
     path = []
@@ -477,7 +480,7 @@ def _path_to_best(nodes: Sequence[TreeNode]) -> tuple[int, ...]:
 
 
 def _merged(nodes: Sequence[TreeNode], way: Sequence[TreeNode]) -> tuple[list[TreeNode], tuple[int, ...]]:
-    """The nodes, with those of a path that they lack, and the indices of the path's nodes."""
+    """Return the nodes, with those of a path that they lack, and the indices of the path's nodes."""
     merged = list(nodes)
     children: dict[tuple[int, int], int] = {}
     for i, node in enumerate(nodes):  # of the groups of a diverse beam, the one that kept it

@@ -34,11 +34,12 @@ MARKERS = (UNKNOWN, BEGIN, END)
 
 
 class Completion(NamedTuple):
-    """text: the completed words, from the beginning of the typed word on. added: the part that is not typed yet.
-    log_prob: that of `text` among all possible completions, in nats.
+    """A completion of a text.
 
-    replaces: how many characters at the end of the typed text `added` replaces: 0, unless this is a correction of the
-    word just typed. Then log_prob is that of the correction, given the typed text.
+    text: the completed words, from the beginning of the typed word on. added: the part that is not typed yet. log_prob:
+    that of `text` among all possible completions, in nats. replaces: how many characters at the end of the typed text
+    `added` replaces: 0, unless this is a correction of the word just typed. Then log_prob is that of the correction,
+    given the typed text.
     """
 
     text: str
@@ -64,14 +65,14 @@ class LastWordCorrector(Protocol):
     """A Protocol: corrects the word just typed, as `Corrector` does."""
 
     def correct_last_word(self, text: str) -> WordChange | None:
-        """The correction of a text's last word, if it is wrong."""
+        """Return the correction of a text's last word, if it is wrong."""
 
 
 class Completing(Protocol):
     """A Protocol: completes texts; a `Completer`, or a server."""
 
     def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
-        """As `Completer.complete`."""
+        """Return completions, as `Completer.complete` does."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class InForm:
     form: Form | None
 
     def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
-        """As `Completer.complete`."""
+        """Return completions, as `Completer.complete` does."""
         return self.completer.complete(text, n, corrector=corrector, form=self.form)
 
 
@@ -97,8 +98,10 @@ class Completer:
         reads_prompts: bool = False,
         context: int | None = None,
     ) -> None:
-        """reads_prompts: whether the model is a `PromptReader`, which then reads only what was typed since the last
-        call. context: the most tokens that it reads at once.
+        """Sort the vocabulary's tokens, and prepare to remember the last prompt.
+
+        reads_prompts: whether the model is a `PromptReader`, which then reads only what was typed since the last call.
+        context: the most tokens that it reads at once.
         """
         self.model, self.tokenizer = model, tokenizer
         reader: Any = model
@@ -110,7 +113,7 @@ class Completer:
     def complete(
         self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None, form: Form | None = None
     ) -> list[Completion]:
-        """The n likeliest completions of a text, the likeliest word first; fewer if fewer words fit.
+        """Return the n likeliest completions of a text, the likeliest word first; fewer if fewer words fit.
 
         A text that ends with white space gets the next words. corrector: may add one more suggestion, the last: a
         correction of the word just typed, once a space ends it or no known word begins with it. form: that the whole
@@ -167,7 +170,7 @@ class Completer:
         return self.model.start([tokens])
 
     def _beginning_with(self, surface: bytes) -> Int32[ndarray, " tokens"]:
-        """All tokens that begin with these bytes."""
+        """Return all tokens that begin with these bytes."""
         low = bisect_left(self._sorted, surface)
         high = bisect_left(self._sorted, surface + b"\xff", low)  # 0xff is in no token: it is never in UTF-8
         return self._ids[low:high]
@@ -175,7 +178,7 @@ class Completer:
     def _best_of(
         self, state: Any, fitting: Int32[ndarray, " tokens"] | None, n: int
     ) -> tuple[Float32[ndarray, " k"], Int32[ndarray, " k"]]:
-        """The n likeliest of the fitting tokens, or of all that can be shown; log-probabilities among these."""
+        """Return the n likeliest of the fitting tokens, or of all that can be shown; log-probabilities among these."""
         if fitting is None:
             log_probs, tokens = (row[0] for row in self.model.top(state, n + len(MARKERS)))
             kept = ~np.isin(tokens, MARKERS) & np.isfinite(log_probs)
@@ -195,7 +198,9 @@ class Completer:
         tokens: Int32[ndarray, " k"],
         begun: FormState | None,
     ) -> list[tuple[str, float, float]]:
-        """Completions that begin with each token: the whole text, its log-probability, and that of its first word."""
+        """Return completions that begin with each token: the whole text, its log-probability, and that of its first
+        word.
+        """
         words = [_Word(self.tokenizer, before, log_prob) for log_prob in log_probs.tolist()]
         for word, token in zip(words, tokens.tolist(), strict=True):
             word.add(self.tokenizer.vocabulary.token_bytes(token))
@@ -220,7 +225,7 @@ class Completer:
     def _likeliest_next(
         self, state: Any, words: list[_Word]
     ) -> tuple[Float32[ndarray, "words 1"], Int32[ndarray, "words 1"]]:
-        """The likeliest next token of each word; </s> where its form has an end, and nothing else follows."""
+        """Return the likeliest next token of each word; </s> where its form has an end, and nothing else follows."""
         forms = [word.form for word in words if word.form is not None]
         if not forms:
             return self.model.top(state, 1)
@@ -230,7 +235,7 @@ class Completer:
         return top_of(np.where(masks, log_probs, np.float32(-np.inf)), 1)
 
     def _goes_on(self, word: _Word, token: int, log_prob: float) -> bool:
-        """Whether a word or phrase should be extended by its likeliest next token."""
+        """Return whether a word or phrase should be extended by its likeliest next token."""
         if token in MARKERS:
             word.end()
             return False
@@ -244,7 +249,7 @@ class Completer:
 
 
 def _replacing(text: str, change: WordChange) -> Completion:
-    """A correction as a completion that replaces the end of a text."""
+    """Return a correction as a completion that replaces the end of a text."""
     return Completion(change.after, change.after + text[change.stop :], math.log(change.prob), len(text) - change.start)
 
 
@@ -272,13 +277,13 @@ class _Word:
         self._text += self._growing.add(surface)
 
     def end(self) -> None:
-        """Shows all of the text so far."""
+        """Show all of the text so far."""
         if self._shown is None:
             self._word_log_prob = self._log_prob
         self._shown = self._text, self._log_prob
 
     def grows_by(self, surface: bytes, log_prob: float) -> bool:
-        """Extends it by a token, unless that begins a new, unlikely word; returns whether it was extended."""
+        """Extend it by a token, unless that begins a new, unlikely word; return whether it was extended."""
         piece = self._growing.add(surface)
         if piece and not (piece[0].isalnum() or piece[0] in "'’") and self._text.strip():
             self.end()

@@ -65,7 +65,9 @@ class BeamConfig(Options):
             raise SettingError(f"a beam of {self.size} cannot be divided into {self.groups} groups of equal size")
 
     def divisor(self, length: int) -> float:
-        """What to divide the log-probability of `length` predicted tokens by, </s> included. Grows with the length."""
+        """Return the divisor of the log-probability of `length` predicted tokens, </s> included. Grows with the
+        length.
+        """
         if self.rank_by == "total" or length == 0:
             return 1.0
         return float(length) if self.rank_by == "mean" else ((5 + length) / 6) ** self.alpha
@@ -152,7 +154,7 @@ AS_THE_MODEL = SamplingConfig(  # draws from the model's own distribution, whate
 
 
 def read_schema(path: Path) -> Any:
-    """The JSON schema of a file. Raises SettingError."""
+    """Return the JSON schema of a file. Raises SettingError."""
     from chainrule.base.json import parse_json
 
     data = _read(path)
@@ -168,7 +170,7 @@ def read_schema(path: Path) -> Any:
 
 
 def read_grammar(path: Path) -> str:
-    """The grammar of a file. Raises SettingError."""
+    """Return the grammar of a file. Raises SettingError."""
     try:
         return _read(path)
     except UnicodeDecodeError as error:
@@ -258,11 +260,11 @@ class Limits(Options):
 
 
 def first_stop(text: str, stops: Sequence[str]) -> int:
-    """The index of the first stop string in the text, or -1."""
+    """Return the index of the first stop string in the text, or -1."""
     return min((index for stop in stops if (index := text.find(stop)) >= 0), default=-1)
 
 
 def check_lengths(min_tokens: int, max_tokens: int) -> None:
-    """Raises SettingError if a text must be longer than it may be."""
+    """Raise SettingError if a text must be longer than it may be."""
     if min_tokens > max_tokens:
         raise SettingError(f"min_tokens is {min_tokens}, more than max_tokens, {max_tokens}; lower it")

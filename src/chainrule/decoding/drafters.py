@@ -28,17 +28,17 @@ class Guesses(Protocol):
     """A drafter's knowledge of one text."""
 
     def add(self, tokens: Sequence[int]) -> None:
-        """More tokens of the text."""
+        """Add tokens to the text."""
 
     def ahead(self) -> Iterator[Guess]:
-        """The next tokens, as they are expected."""
+        """Return the next tokens, as they are expected."""
 
 
 class Drafter(Protocol):
-    """Guesses the next tokens of texts."""
+    """Guesses the next tokens of a text."""
 
     def begin(self) -> Guesses:
-        """Of a new text, which is empty."""
+        """Return the guesses for a new text, which is empty."""
 
 
 class PromptLookup:
@@ -50,7 +50,7 @@ class PromptLookup:
     """
 
     def begin(self) -> Guesses:
-        """As `Drafter.begin`."""
+        """Implement `Drafter.begin`."""
         return _Matches()
 
 
@@ -66,7 +66,7 @@ class _Matches:
         self.match_end = -1
 
     def add(self, tokens: Sequence[int]) -> None:
-        """As `Guesses.add`."""
+        """Implement `Guesses.add`."""
         for token in tokens:
             self._add(token)
 
@@ -103,7 +103,7 @@ class _Matches:
         return len(self.lengths) - 1
 
     def ahead(self) -> Iterator[Guess]:
-        """As `Guesses.ahead`; a match that reaches the text's end goes round."""
+        """Implement `Guesses.ahead`; a match that reaches the text's end goes round."""
         length = self.lengths[self.match]
         if not length:
             return
@@ -127,7 +127,7 @@ class NGramLookup:
         self.order = order
 
     def begin(self) -> Guesses:
-        """As `Drafter.begin`."""
+        """Implement `Drafter.begin`."""
         return _Counts(self.order)
 
 
@@ -138,7 +138,7 @@ class _Counts:
         self.counts: dict[tuple[int, ...], dict[int, int]] = {}
 
     def add(self, tokens: Sequence[int]) -> None:
-        """As `Guesses.add`."""
+        """Implement `Guesses.add`."""
         for token in tokens:
             for length in range(1, len(self.recent) + 1):
                 counts = self.counts.setdefault(self.recent[-length:], {})
@@ -146,7 +146,7 @@ class _Counts:
             self.recent = (*self.recent, token)[-self.longest :]
 
     def ahead(self) -> Iterator[Guess]:
-        """As `Guesses.ahead`."""
+        """Implement `Guesses.ahead`."""
         recent = self.recent
         while known := self._longest_known(recent):
             length, counts = known
@@ -155,7 +155,7 @@ class _Counts:
             recent = (*recent, token)[-self.longest :]
 
     def _longest_known(self, recent: tuple[int, ...]) -> tuple[int, dict[int, int]] | None:
-        """The length of the longest context that was seen, and what came after it, how often."""
+        """Return the length of the longest context that was seen, and what came after it, how often."""
         for length in range(len(recent), 0, -1):
             if (counts := self.counts.get(recent[-length:])) is not None:
                 return length, counts
@@ -169,7 +169,7 @@ class ModelDrafter:
         self.model = model
 
     def begin(self) -> Guesses:
-        """As `Drafter.begin`."""
+        """Implement `Drafter.begin`."""
         return _Likeliest(self.model)
 
 
@@ -182,7 +182,7 @@ class _Likeliest:
         self.state: Any = None
 
     def add(self, tokens: Sequence[int]) -> None:
-        """As `Guesses.add`."""
+        """Implement `Guesses.add`."""
         if self.state is None:
             self.state = self.model.start([np.array(tokens, np.int32)])
             return
@@ -190,7 +190,7 @@ class _Likeliest:
             self.state = self.model.advance(self.state, np.array([token], np.int32))
 
     def ahead(self) -> Iterator[Guess]:
-        """As `Guesses.ahead`."""
+        """Implement `Guesses.ahead`."""
         state = self.model.select(self.state, _FIRST_ROW)
         while True:
             log_probs, tokens = self.model.top(state, 1)
@@ -205,7 +205,7 @@ class SurestDrafter:
         self.drafters = drafters
 
     def begin(self) -> Guesses:
-        """As `Drafter.begin`."""
+        """Implement `Drafter.begin`."""
         return _Surest([drafter.begin() for drafter in self.drafters])
 
 
@@ -214,12 +214,12 @@ class _Surest:
         self.guesses = guesses
 
     def add(self, tokens: Sequence[int]) -> None:
-        """As `Guesses.add`."""
+        """Implement `Guesses.add`."""
         for guesses in self.guesses:
             guesses.add(tokens)
 
     def ahead(self) -> Iterator[Guess]:
-        """As `Guesses.ahead`."""
+        """Implement `Guesses.ahead`."""
         firsts = [(first, rest) for rest in (each.ahead() for each in self.guesses) if (first := next(rest, None))]
         if firsts:
             first, rest = max(firsts, key=lambda pair: pair[0].confidence)

@@ -54,7 +54,10 @@ class DraftLength:
     """
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
-        """clock: in seconds; without one, costs are taken to be as usual: drafts depend on the text alone."""
+        """Start from the usual costs of passes.
+
+        clock: in seconds; without one, costs are taken to be as usual: drafts depend on the text alone.
+        """
         self.clock = clock
         self._right = [0.0] * _CLASSES
         self._checked = [0.0] * _CLASSES
@@ -68,7 +71,7 @@ class DraftLength:
             self._fit(tokens, cost)
 
     def choose(self, guesses: Iterator[Guess], most: int) -> list[Guess]:
-        """The guesses to read after a token, at most `most`: those with the most tokens for their time."""
+        """Return the guesses to read after a token, at most `most`: those with the most tokens for their time."""
         if self.clock is not None and (len(self._single) < _FIRST_MEASURED or self._since_single >= _REMEASURED):
             return []
         self._right = [_RETRYING * right for right in self._right]
@@ -93,12 +96,12 @@ class DraftLength:
         return chosen[:best]
 
     def rate(self, confidence: float) -> float:
-        """How often guesses of about that confidence are right."""
+        """Return how often guesses of about that confidence are right."""
         i = _class_of(confidence)
         return (self._right[i] + _TRUST * confidence) / (self._checked[i] + _TRUST)
 
     def note(self, guesses: Sequence[Guess], place: int, *, is_right: bool) -> None:
-        """One of the guesses that were read together was checked.
+        """Record whether one of the guesses that were read together was right.
 
         Drafts that were right as a whole may be twice as long the next time, others twice as long as what was right.
         """
@@ -112,11 +115,11 @@ class DraftLength:
         self._checked[i] = _FORGETTING * self._checked[i] + 1
 
     def cost(self, tokens: int) -> float:
-        """Of a pass, in passes over one token."""
+        """Return the cost of a pass over so many tokens, in passes over one token."""
         return max(1.0, self._line[0] + self._line[1] * tokens)
 
     def note_pass(self, tokens: int, seconds: float) -> None:
-        """A pass has taken this long."""
+        """Record how long a pass has taken."""
         if tokens == 1:
             self._single = [*self._single[-6:], seconds]
             self._since_single = 0
@@ -142,8 +145,10 @@ def _class_of(confidence: float) -> int:
 
 @dataclass
 class DraftCounts:
-    """drafted: tokens that were guessed and read. accepted: those of them that the texts have. passes: over one token
-    or more, of texts that grew alone.
+    """Counts of guessed tokens.
+
+    drafted: tokens that were guessed and read. accepted: those of them that the texts have. passes: over one token or
+    more, for texts that grew alone.
     """
 
     drafted: int = 0
@@ -202,12 +207,12 @@ class DraftedModel:
         self.vocabulary_size, self.end = self.model.vocabulary_size, self.model.end
 
     def start(self, prefixes: Sequence[Tokens]) -> _State:
-        """As `LanguageModel.start`."""
+        """Implement `LanguageModel.start`."""
         texts = [(_Text(as_tokens(prefix).tolist()), len(prefix)) for prefix in prefixes]
         return _State(self.model.start(prefixes), texts)
 
     def read(self, sequences: Sequence[Tokens], state: _State | None = None) -> _State:
-        """As `PromptReader.read`."""
+        """Implement `PromptReader.read`."""
         reader: Any = self.model
         inner = reader.read(sequences, None if state is None else state.inner)
         before = [[]] * len(sequences) if state is None else [text.tokens[:length] for text, length in state.texts]
@@ -215,7 +220,7 @@ class DraftedModel:
         return _State(inner, [(_Text(text), len(text)) for text in tokens])
 
     def advance(self, state: _State, tokens: Int32[ndarray, " B"]) -> _State:
-        """As `LanguageModel.advance`."""
+        """Implement `LanguageModel.advance`."""
         texts = [_grown(*text, token) for text, token in zip(state.texts, as_tokens(tokens).tolist(), strict=True)]
         if len(texts) != 1:
             return _State(self.model.advance(state.inner, tokens), texts)
@@ -237,7 +242,9 @@ class DraftedModel:
         return _State(states[0], texts, _Ahead(read, guesses, states))
 
     def _known(self, state: _State, token: int) -> _State | None:
-        """The state after a token that was guessed; None if it was not, after which the rest was read in vain."""
+        """Return the state after a token that was guessed; None if it was not, after which the rest was read in
+        vain.
+        """
         ahead, place = state.ahead, state.place
         if ahead is None or place + 1 >= len(ahead.states):
             return None
@@ -261,55 +268,55 @@ class DraftedModel:
         return text.guesses.ahead()
 
     def select(self, state: _State, rows: Int32[ndarray, " new_B"]) -> _State:
-        """As `LanguageModel.select`."""
+        """Implement `LanguageModel.select`."""
         inner = self.model.select(state.inner, rows)
         if len(rows) == len(state.texts) == 1:
             return replace(state, inner=inner)
         return _State(inner, [state.texts[row] for row in np.asarray(rows).tolist()])
 
     def join(self, states: Sequence[_State]) -> _State:
-        """As `LanguageModel.join`."""
+        """Implement `LanguageModel.join`."""
         inner = self.model.join([state.inner for state in states])
         return _State(inner, [text for state in states for text in state.texts])
 
     def next_log_probs(self, state: _State) -> Float32[ndarray, "B V"]:
-        """As `LanguageModel.next_log_probs`."""
+        """Implement `LanguageModel.next_log_probs`."""
         return self.model.next_log_probs(state.inner)
 
     def log_probs_of(
         self, state: _State, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
     ) -> Float32[ndarray, " pairs"]:
-        """As `LanguageModel.log_probs_of`."""
+        """Implement `LanguageModel.log_probs_of`."""
         return self.model.log_probs_of(state.inner, rows, tokens)
 
     def top(self, state: _State, k: int) -> tuple[Float32[ndarray, "B k"], Int32[ndarray, "B k"]]:
-        """As `LanguageModel.top`."""
+        """Implement `LanguageModel.top`."""
         return self.model.top(state.inner, k)
 
     def draw(
         self, state: _State, uniforms: Float64[ndarray, " B"], banned: Sequence[int] = ()
     ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
-        """As `LanguageModel.draw`."""
+        """Implement `LanguageModel.draw`."""
         return self.model.draw(state.inner, uniforms, banned)
 
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " T"]]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         return self.model.score(sequences, prefixes=prefixes, end=end)
 
     def score_stream(self, stream: Tokens) -> Float32[ndarray, " T"]:
-        """As `Scorer.score_stream`."""
+        """Implement `Scorer.score_stream`."""
         return self.model.score_stream(stream)
 
     def unknown_log_probs(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " T"]]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         return self.model.unknown_log_probs(sequences, prefixes=prefixes, end=end)
 
     def last_window(self, prefix: Tokens) -> Tokens:
-        """As `PromptReader.last_window`."""
+        """Implement `PromptReader.last_window`."""
         reader: Any = self.model
         window: Tokens = reader.last_window(prefix)
         return window
@@ -317,14 +324,14 @@ class DraftedModel:
     def position_tops(
         self, sequences: Sequence[Tokens], k: int
     ) -> list[tuple[Float32[ndarray, "T k"], Int32[ndarray, "T k"]]]:
-        """As `PromptReader.position_tops`."""
+        """Implement `PromptReader.position_tops`."""
         reader: Any = self.model
         tops: list[tuple[Float32[ndarray, "T k"], Int32[ndarray, "T k"]]] = reader.position_tops(sequences, k)
         return tops
 
 
 def _grown(text: _Text, length: int, token: int) -> tuple[_Text, int]:
-    """A text after one more token; states share it until two of them grow."""
+    """Return a text after one more token; states share it until two of them grow."""
     if len(text.tokens) != length:
         text = _Text(text.tokens[:length])
     text.tokens.append(token)

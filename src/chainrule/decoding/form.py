@@ -72,7 +72,7 @@ class FormTokens:
         self.spells_everything = tokenizer.spells_everything
 
     def text_of(self, numbers: Iterable[int]) -> str:
-        """The text of numbers that llguidance has for tokens."""
+        """Return the text of numbers that llguidance has for tokens."""
         return b"".join(self._texts[number] for number in numbers).decode("utf-8", "replace")
 
     @cached_property
@@ -104,7 +104,7 @@ def _tokens_of(tokenizer: Tokenizer) -> FormTokens:
 
 
 def _restored(tokenizer: Tokenizer, before: bytes, tokens: list[bytes], cut: int) -> list[bytes]:
-    """What each token becomes after another one, without the first `cut` bytes."""
+    """Return the bytes that each token becomes after another one, without the first `cut` bytes."""
     lines = tokenizer.restore(b"".join(before + token + b"\n" for token in tokens)).split(b"\n")[:-1]
     if len(lines) != len(tokens):  # some token stands for a newline
         lines = [tokenizer.restore(before + token) for token in tokens]
@@ -120,9 +120,11 @@ class Form:
     def __init__(
         self, grammar: str, tokenizer: Tokenizer, *, name: str, follows_space: bool, value: Any = None
     ) -> None:
-        """grammar: as llguidance writes it. name: of the option, for errors. follows_space: whether the text before
-        ends with white space, so that a space at the form's beginning would be one of its own. value: of the option;
-        by default the grammar.
+        """Compile the grammar.
+
+        grammar: as llguidance writes it. name: of the option, for errors. follows_space: whether the text before ends
+        with white space, so that a space at the form's beginning belongs to the form. value: of the option; by default
+        the grammar.
         """
         self._tokens, self.name = _tokens_of(tokenizer), name
         matcher = _llguidance().LLMatcher
@@ -141,7 +143,7 @@ class Form:
             raise SettingError(f"no token of the vocabulary can begin a text that fits {name}; choose another form")
 
     def after(self, tokens: Iterable[int]) -> FormState | None:
-        """The state after tokens of a text; None if it does not have the form."""
+        """Return the state after tokens of a text; None if it does not have the form."""
         state = self.begin()
         for token in tokens:
             if not state.mask()[token]:
@@ -161,7 +163,7 @@ class FormState:
     """
 
     def __init__(self, tokens: FormTokens, matcher: Any, *, glued: bool) -> None:
-        """glued: whether the next token's space, if it has one, is not part of the form."""
+        """Begin an empty text. glued: whether the next token's space, if it has one, is not part of the form."""
         self._tokens, self._matcher, self._glued = tokens, matcher, glued
         self._mask: Bool[ndarray, " V"] | None = None
         self._log_mass, self._is_stuck = 0.0, False
@@ -174,11 +176,11 @@ class FormState:
         return self._tokens.text_of(self._added)
 
     def note_mass(self, mass: float) -> None:
-        """The model's probability of all tokens that may follow, by which the next step is divided."""
+        """Record the model's probability of all tokens that may follow, by which the next step is divided."""
         self._log_mass = math.log(mass) if mass > 0 and not self._is_stuck else -math.inf
 
     def mask(self) -> Bool[ndarray, " V"]:
-        """Which tokens may follow; </s> where the text may end."""
+        """Return which tokens may follow; </s> where the text may end."""
         if self._mask is None:
             packed = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
             bits = np.unpackbits(packed, bitorder="little").astype(np.bool_)
@@ -190,7 +192,7 @@ class FormState:
         return self._mask
 
     def add(self, token: int) -> None:
-        """Adds a token that may follow."""
+        """Add a token that may follow."""
         self.log_masses.append(self._log_mass)
         if token == END:
             return
@@ -205,7 +207,7 @@ class FormState:
         self._mask = None
 
     def try_add(self, token: int) -> bool:
-        """Adds a token if some text in the form continues with it; otherwise the token is banned here from now on.
+        """Add a token if some text in the form continues with it; otherwise the token is banned here from now on.
 
         Words cannot spell every text. A text that got stuck counts as one outside the form: the mass of
         this step is 0.
@@ -224,7 +226,7 @@ class FormState:
         return False
 
     def copy(self) -> FormState:
-        """The same text, to be continued in another way."""
+        """Return the same text, to be continued in another way."""
         copied = FormState(self._tokens, self._matcher.deep_copy(), glued=self._glued)
         copied.log_masses, copied._is_stuck = [*self.log_masses], self._is_stuck
         copied._added = [*self._added]
@@ -232,7 +234,7 @@ class FormState:
 
 
 def form_of(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Form | None:
-    """The form that the limits name, after a prompt. Raises SettingError."""
+    """Return the form that the limits name, after a prompt. Raises SettingError."""
     follows_space = not prompt or prompt[-1].isspace()
     for name in FORMS:
         value = getattr(limits, name)
@@ -245,20 +247,22 @@ def form_of(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Form | None:
 
 
 def rule_of(limits: Limits) -> str | None:
-    """The form that the limits name, as the right-hand side of a rule of Lark; None for grammars, which have rules of
-    their own. Raises SettingError.
+    """Return the form that the limits name, as the right-hand side of a rule of Lark; None for grammars, which have
+    named rules.
+
+    Raises SettingError.
     """
     name = next(name for name in FORMS if getattr(limits, name) is not None)
     return None if name == "grammar" else _rule(name, getattr(limits, name))
 
 
 def form_of_grammar(grammar: str, tokenizer: Tokenizer, name: str) -> Form:
-    """The form of a grammar of Lark. name: what names it, for errors. Raises SettingError."""
+    """Return the form of a grammar of Lark. name: what names it, for errors. Raises SettingError."""
     return Form(_HEADER + grammar, tokenizer, name=name, follows_space=True)
 
 
 def _grammar(name: str, value: Any) -> str:
-    """The form in Lark, as llguidance reads it. Raises SettingError."""
+    """Return the form in Lark, as llguidance reads it. Raises SettingError."""
     library = _llguidance()
     if name != "grammar":
         return f"{_HEADER}start: {_rule(name, value)}\n"
@@ -271,7 +275,7 @@ def _grammar(name: str, value: Any) -> str:
 
 
 def _rule(name: str, value: Any) -> str:
-    """The right-hand side of a rule for a form that is no grammar. Raises SettingError."""
+    """Return the right-hand side of a rule for a form that is no grammar. Raises SettingError."""
     if name == "json_schema":
         return f"%json {_bounded(_checked_schema(value))}"
     if name == "choices":
@@ -286,7 +290,7 @@ def _bounded(text: str) -> str:
 
 
 def _checked_schema(schema: Mapping[str, Any]) -> str:
-    """A JSON schema with little white space around what it describes. Raises SettingError.
+    """Return a JSON schema with little white space around what it describes. Raises SettingError.
 
     Refuses what llguidance would ignore, or what a text could evade: its own options, and numbers of properties where
     keys are open, since a key may be written twice.

@@ -41,7 +41,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
 
 
 def refusal(name: str, value: Any, said: str, try_schema: Callable[[Mapping[str, Any]], str]) -> str:
-    """The message for a form. name: of the option. value: the form. said: by the library.
+    """Return the message for a form. name: of the option. value: the form. said: by the library.
 
     try_schema: what the library says of another schema, empty if nothing.
     """
@@ -57,19 +57,19 @@ def refusal(name: str, value: Any, said: str, try_schema: Callable[[Mapping[str,
 
 
 def gbnf_refusal(said: str) -> str:
-    """The message for a grammar of GBNF that the library cannot read."""
+    """Return the message for a grammar of GBNF that the library cannot read."""
     found = _OF_GBNF.match(said)
     reason, line = (said, "") if found is None else (found["reason"], f" (line {found['line']})")
     return f"grammar is not one of GBNF: {_one_line(reason)}{line}"
 
 
 def plain(said: str) -> str:
-    """What the library says, without its excerpts: for errors that have no place in a form."""
+    """Return the library's message without its excerpts: for errors that have no place in a form."""
     return _reason(said)
 
 
 def _reason(said: str) -> str:
-    """Without places and excerpts, in plain words."""
+    """Return the library's reason without places and excerpts, in plain words."""
     said = _PLACE.sub("", said).removeprefix("failed to compile JSON schema: ")
     lines = [line.strip() for line in said.splitlines() if line.strip()] or ["unknown reason"]
     line = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), lines[0])
@@ -90,7 +90,9 @@ def _one_line(text: str) -> str:
 
 
 def _place_in_regex(regex: str, said: str) -> str:
-    """Where the library's marks stand, as the number of a character; nothing if it shows another expression."""
+    """Return where the library's marks point to, as the number of a character; nothing if it shows another
+    expression.
+    """
     lines = said.splitlines()
     for shown, marks in pairwise(lines):
         if shown[_SHOWN_INDENT:] == regex and set(marks.strip()) == {"^"}:
@@ -99,7 +101,9 @@ def _place_in_regex(regex: str, said: str) -> str:
 
 
 def _place_in_schema(schema: Mapping[str, Any], reason: str, try_schema: Callable[[Mapping[str, Any]], str]) -> str:
-    """The innermost part of a schema that by itself is refused for the same reason; nothing for the schema itself."""
+    """Return the innermost part of a schema that by itself is refused for the same reason; nothing for the schema
+    itself.
+    """
     shared = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
     place, node, tried = "#", schema, 0
     while True:
@@ -115,7 +119,7 @@ def _place_in_schema(schema: Mapping[str, Any], reason: str, try_schema: Callabl
 
 
 def _parts(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The schemas in a schema, by their places in it."""
+    """Yield the schemas in a schema, by their places in it."""
     for name in _BY_NAME:
         if isinstance(parts := schema.get(name), dict):
             yield from ((f"{name}/{own}", part) for own, part in parts.items())

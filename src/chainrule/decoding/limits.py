@@ -71,7 +71,7 @@ class Constraints:
             raise SettingError(f"texts must begin with token {min(forbidden)}, which is not allowed; allow it")
 
     def check(self, model: LanguageModel[Any]) -> None:
-        """Raises SettingError if an id is not in the model's vocabulary, or none is left."""
+        """Raise SettingError if an id is not in the model's vocabulary, or none is left."""
         for tokens in (self.begin, self.banned, self.allowed or ()):
             check_tokens(np.array(tokens, np.int64), model.vocabulary_size)
         if model.end in self.begin:
@@ -85,13 +85,16 @@ class Constraints:
             raise SettingError("there is no token to choose from: every one is banned or not allowed; ban fewer")
 
     def rules(self, length: int, end: int, config: SamplingConfig) -> Rules:
-        """The rules for the token after `length` tokens of a text. end: the id of </s>."""
+        """Return the rules for the token after `length` tokens of a text. end: the id of </s>."""
         banned = (*self.banned, end) if length < self.min_tokens else tuple(self.banned)
         allowed = None if self.allowed is None else tuple(self.allowed)
         return Rules(banned, allowed, self.no_repeat, config, self.form is not None)
 
     def begin_form(self) -> FormState | None:
-        """The form of a new text, after the tokens that it begins with. Raises SettingError if they do not fit it."""
+        """Return the form of a new text, after the tokens that it begins with.
+
+        Raises SettingError if they do not fit it.
+        """
         if self.form is None:
             return None
         state = self.form.begin()
@@ -109,7 +112,7 @@ class GrowingText:
     """
 
     def __init__(self, restore: Restore, before: Sequence[bytes], stops: Sequence[str] = ()) -> None:
-        """before: the prompt's tokens. stops: strings that end the text and are not part of it."""
+        """Begin an empty text. before: the prompt's tokens. stops: strings that end the text and are not part of it."""
         self._restore, self._stops = restore, stops
         self._last = b"".join(before[-1:])  # a token's text depends only on the token before it
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
@@ -118,7 +121,7 @@ class GrowingText:
         self.length = 0  # characters, those held back too
 
     def add(self, token: bytes) -> str:
-        """Adds a token; the text that is now certain. Empty once the text has stopped."""
+        """Add a token, and return the text that is now certain. Empty once the text has stopped."""
         if self.is_stopped:
             return ""
         before = self._restore(self._last) if self._last else b""
@@ -127,7 +130,7 @@ class GrowingText:
         return self._release(self._decode(both[len(before) :]))
 
     def rest(self) -> str:
-        """The text still held back, to be called after the last token."""
+        """Return the text still held back, to be called after the last token."""
         if self.is_stopped:
             return ""
         rest = self._release(self._decode(b"", True))
@@ -147,12 +150,12 @@ class GrowingText:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """The length of the longest prefix of `stop` that `text` ends with."""
+    """Return the length of the longest prefix of `stop` that `text` ends with."""
     return next((size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0)
 
 
 def constraints_for(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Constraints:
-    """The limits as token ids. Raises SettingError if the tokenizer or its vocabulary cannot fulfil them."""
+    """Return the limits as token ids. Raises SettingError if the tokenizer or its vocabulary cannot fulfil them."""
     banned = [] if limits.unknown == "spelled" else [UNKNOWN]
     allowed = None
     if limits.stop or limits.allowed is not None or limits.banned:
@@ -179,7 +182,7 @@ def constraints_for(limits: Limits, tokenizer: Tokenizer, prompt: str) -> Constr
 
 
 def possible_stops(stops: Sequence[str], tokenizer: Tokenizer) -> list[str]:
-    """The stop strings that the tokenizer's tokens can produce; `constraints_for` refuses the others."""
+    """Return the stop strings that the tokenizer's tokens can produce; `constraints_for` refuses the others."""
     forms = _forms(tokenizer) if stops else []
     possible = []
     for stop in stops:
@@ -190,7 +193,7 @@ def possible_stops(stops: Sequence[str], tokenizer: Tokenizer) -> list[str]:
 
 
 def _forms(tokenizer: Tokenizer) -> list[str]:
-    """The text of each token of the vocabulary by itself."""
+    """Return the text of each token of the vocabulary by itself."""
     tokens = tokenizer.vocabulary.tokens()
     lines = tokenizer.restore(b"".join(token + b"\n" for token in tokens)).split(b"\n")[:-1]
     if len(lines) != len(tokens):  # some token stands for a newline
@@ -199,7 +202,7 @@ def _forms(tokenizer: Tokenizer) -> list[str]:
 
 
 def _ids_of(word: str, by_form: dict[str, list[int]], what: str) -> list[int]:
-    """The tokens whose text is a word: one, or several that differ in the spaces around it."""
+    """Return the tokens whose text is a word: one, or several that differ in the spaces around it."""
     tokens = [token for token in by_form.get(word.strip(), []) if token > UNKNOWN]
     if not tokens:
         is_marker = word.startswith("<") and word.endswith(">")
@@ -225,7 +228,7 @@ def _ids_to_begin_with(begin: str, tokenizer: Tokenizer, prompt: str) -> list[in
 
 
 def _check_stop(stop: str, tokenizer: Tokenizer, forms: list[str]) -> None:
-    """Raises SettingError if no sequence of tokens can produce the stop string."""
+    """Raise SettingError if no sequence of tokens can produce the stop string."""
     probe = f"a{stop}a"
     encoded = tokenizer.encode_texts([probe])
     surfaces = [encoded.surface(i) for i in range(encoded.ids.size - 1)]

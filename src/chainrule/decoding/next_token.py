@@ -35,7 +35,10 @@ _FEW = 64  # tokens whose probabilities are computed one by one
 
 
 class Candidates(NamedTuple):
-    """log_probs: the model's own, in nats. weights: with penalties and biases; -inf for forbidden tokens."""
+    """The candidates of each row for its next token.
+
+    log_probs: the model's own, in nats. weights: with penalties and biases; -inf for forbidden tokens.
+    """
 
     tokens: Int32[ndarray, "B k"]
     log_probs: Float32[ndarray, "B k"]
@@ -68,9 +71,10 @@ class History(NamedTuple):
 def best_candidates(
     model: LanguageModel[Any], state: Any, k: int, rules: Rules, histories: Sequence[History]
 ) -> Candidates:
-    """The k best candidates of each row, best first; ties in the model's order. Avoids whole distributions if possible.
+    """Return the k best candidates of each row, best first; ties in the model's order.
 
-    Rules that only lower weights leave the best k among the model's best k + (tokens lowered).
+    Avoids whole distributions if possible. Rules that only lower weights leave the best k among the model's best k +
+    (tokens lowered).
     """
     if rules.allowed is not None or rules.has_form or rules.config.raises_weights:
         candidates = all_candidates(model, state, rules, histories)
@@ -85,8 +89,8 @@ def best_candidates(
 def _top_allowed(
     model: LanguageModel[Any], state: Any, k: int, banned: Sequence[int]
 ) -> tuple[Float32[ndarray, "B n"], Int32[ndarray, "B n"], Weights]:
-    """The k likeliest tokens that are not banned and, where one of the k likeliest is, others: log-probabilities, ids,
-    and the same log-probabilities with -inf for banned ones.
+    """Return the k likeliest tokens that are not banned and, where one of the k likeliest is, others:
+    log-probabilities, ids, and the same log-probabilities with -inf for banned ones.
     """
     log_probs, tokens = model.top(state, k)
     if set(banned).isdisjoint(tokens.ravel().tolist()):
@@ -96,7 +100,7 @@ def _top_allowed(
 
 
 def all_candidates(model: LanguageModel[Any], state: Any, rules: Rules, histories: Sequence[History]) -> Candidates:
-    """All tokens, or all allowed ones, by id."""
+    """Return all tokens, or all allowed ones, by id."""
     if rules.has_form:
         row, log_probs = _in_form(model, state, [history.form for history in histories if history.form is not None])
     else:
@@ -114,7 +118,7 @@ def all_candidates(model: LanguageModel[Any], state: Any, rules: Rules, historie
 def _in_form(
     model: LanguageModel[Any], state: Any, forms: Sequence[FormState]
 ) -> tuple[Int32[ndarray, " k"], Float32[ndarray, "B k"]]:
-    """The tokens that may follow in some row, by id, and their log-probabilities; -inf in other rows.
+    """Return the tokens that may follow in some row, by id, and their log-probabilities; -inf in other rows.
 
     Notes with each form the mass of its tokens.
     """
@@ -133,14 +137,14 @@ def _in_form(
 
 
 def _max_lowered(rules: Rules, histories: Sequence[History]) -> int:
-    """How many tokens have a lowered weight, at most in any row; banned ones do not count."""
+    """Return how many tokens have a lowered weight, at most in any row; banned ones do not count."""
     depends_on_text = rules.no_repeat or rules.config.repetition_penalty != 1 or rules.config.counts_tokens
     of_text = max((len(set(history.tokens)) for history in histories), default=0) if depends_on_text else 0
     return of_text + len(rules.config.logit_bias)
 
 
 def _adjust(candidates: Candidates, rules: Rules, histories: Sequence[History]) -> None:
-    """Changes the weights by the penalties, the biases, and what a row may not repeat."""
+    """Change the weights by the penalties, the biases, and what a row may not repeat."""
     tokens, _, weights = candidates
     config = rules.config
     if config.repetition_penalty != 1:
@@ -155,7 +159,7 @@ def _adjust(candidates: Candidates, rules: Rules, histories: Sequence[History]) 
 
 
 def change_of(tokens: Int32[ndarray, " k"], config: SamplingConfig, history: History) -> Float64[ndarray, " k"]:
-    """What presence and frequency penalties and biases add to the log-probabilities of tokens."""
+    """Return what presence and frequency penalties and biases add to the log-probabilities of tokens."""
     changes = dict(config.logit_bias)
     if config.counts_tokens:
         for token, count in Counter(history.tokens[history.prefix_length :]).items():
@@ -169,31 +173,31 @@ def change_of(tokens: Int32[ndarray, " k"], config: SamplingConfig, history: His
 
 
 def repeats_after(text: Sequence[int], n: int) -> set[int]:
-    """The ids that would complete an n-gram that the text already has."""
+    """Return the ids that would complete an n-gram that the text already has."""
     last = list(text[len(text) - n + 1 :])
     return {text[i + n - 1] for i in range(len(text) - n + 1) if list(text[i : i + n - 1]) == last}
 
 
 def normalise(weights: Weights) -> Weights:
-    """Log-probabilities: each row's probabilities sum to one. Each row must have a finite weight."""
+    """Return log-probabilities: each row's probabilities sum to one. Each row must have a finite weight."""
     shifted = weights - weights.max(axis=1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
 
 
 def temper(weights: Weights, temperature: float) -> Weights:
-    """P(w)^(1/T), not normalised. temperature > 0."""
+    """Return P(w)^(1/T), not normalised. temperature > 0."""
     with np.errstate(over="ignore"):  # -inf is right for tokens that a low temperature rules out
         return (weights - weights.max(axis=1, keepdims=True)) / temperature
 
 
 def min_p(weights: Weights, share: float) -> Weights:
-    """Only tokens at least `share` times as probable as the best (Nguyen et al. 2024)."""
+    """Keep only tokens at least `share` times as probable as the best (Nguyen et al. 2024)."""
     least = math.log(share) if share else -math.inf
     return np.where(weights >= weights.max(axis=1, keepdims=True) + least, weights, -np.inf)
 
 
 def nucleus(weights: Weights, mass: float, totals: Float64[ndarray, " B"] | None = None) -> Weights:
-    """Only the fewest most probable tokens that together have the share `mass` (top-p: Holtzman et al. 2020).
+    """Keep only the fewest most probable tokens that together have the share `mass` (top-p: Holtzman et al. 2020).
 
     totals: the sum of the weights (not logarithms) of all tokens, if `weights` lacks some; by default of these.
     """
@@ -214,7 +218,7 @@ def nucleus(weights: Weights, mass: float, totals: Float64[ndarray, " B"] | None
 
 
 def typical(weights: Weights, mass: float) -> Weights:
-    """Only the tokens whose surprisal is nearest to the entropy, until they have `mass` (Meister et al. 2023)."""
+    """Keep only the tokens whose surprisal is nearest to the entropy, until they have `mass` (Meister et al. 2023)."""
     log_probs = normalise(weights)
     probs = np.exp(log_probs)
     possible = probs > 0
@@ -236,7 +240,9 @@ DRAWS = (1, 1, 1, 2, 2, 4, 4, 8, 8)
 
 
 def needs_rows(rules: Rules) -> bool:
-    """Whether a step needs whole distributions: if it draws from all tokens, but not as the model itself would."""
+    """Return whether a step needs whole distributions: if it draws from all tokens, but not as the model itself
+    would.
+    """
     config = rules.config
     if rules.allowed is not None or rules.has_form or config.raises_weights:
         return True
@@ -246,14 +252,14 @@ def needs_rows(rules: Rules) -> bool:
 
 
 def _is_as_the_model(rules: Rules) -> bool:
-    """Whether only truncation and bans change the distribution."""
+    """Return whether only truncation and bans change the distribution."""
     config = rules.config
     is_penalised = config.repetition_penalty != 1 or config.counts_tokens or config.logit_bias
     return config.temperature == 1 and not is_penalised and not rules.no_repeat
 
 
 def _only_lowers(rules: Rules) -> bool:
-    """Whether a temperature up to 1, penalties and biases that lower weights, and bans are all that changes the
+    """Return whether a temperature up to 1, penalties and biases that lower weights, and bans are all that changes the
     distribution.
     """
     config = rules.config
@@ -270,7 +276,10 @@ def choose(
     histories: Sequence[History],
     generators: Sequence[np.random.Generator],
 ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
-    """A token for each row: the model's own log-probability of it, and its id. Raises SettingError if none is left."""
+    """Return a token for each row: the model's own log-probability of it, and its id.
+
+    Raises SettingError if none is left.
+    """
     config = rules.config
     if rules.has_form:
         _check_forms(histories, rules.banned)
@@ -292,7 +301,7 @@ def choose(
 
 
 def _check_forms(histories: Sequence[History], banned: Sequence[int]) -> None:
-    """Raises SettingError if a text is stuck."""
+    """Raise SettingError if a text is stuck."""
     for history in histories:
         if history.form is None:
             continue
@@ -310,7 +319,9 @@ def _check_forms(histories: Sequence[History], banned: Sequence[int]) -> None:
 
 
 def warped_candidates(model: LanguageModel[Any], state: Any, rules: Rules, histories: Sequence[History]) -> Candidates:
-    """All tokens with the weights that `choose` draws by: -inf where a setting cuts a token. Raises as `choose`."""
+    """Return all tokens with the weights that `choose` draws by: -inf where a setting cuts a token. Raises as
+    `choose`.
+    """
     config = rules.config
     candidates = all_candidates(model, state, rules, histories)
     kept = 1 if config.temperature == 0 else config.top_k
@@ -331,7 +342,7 @@ def _draw(
 
 
 def _warp(candidates: Candidates, config: SamplingConfig) -> Candidates:
-    """Applies temperature and truncation. Raises SettingError if a row has no candidate."""
+    """Apply temperature and truncation. Raises SettingError if a row has no candidate."""
     if np.isneginf(candidates.weights.max(axis=1)).any():
         raise SettingError(NOTHING_TO_DRAW_MESSAGE)
     weights = temper(candidates.weights, config.temperature)
@@ -345,7 +356,7 @@ def _warp(candidates: Candidates, config: SamplingConfig) -> Candidates:
 
 
 def draw_from(log_probs: Float64[ndarray, "1 vocab"], config: SamplingConfig, generator: np.random.Generator) -> int:
-    """A token of a whole distribution, by temperature and truncation; temperature 0: the likeliest.
+    """Return a token of a whole distribution, by temperature and truncation; temperature 0: the likeliest.
 
     Raises SettingError if none is possible.
     """
@@ -370,7 +381,7 @@ def _draw_lowered(
     histories: Sequence[History],
     generators: Sequence[np.random.Generator],
 ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
-    """Draws from (P e^-c)^(1/T), where T <= 1 and c >= 0 are the penalties of a token, by rejection.
+    """Draw from (P e^-c)^(1/T), where T <= 1 and c >= 0 are the penalties of a token, by rejection.
 
     A token drawn from P is kept with probability (P / max P)^(1/T - 1) e^(-c/T). That is exact and needs no whole
     distributions; only a row that keeps none of its draws gets its own.
@@ -406,7 +417,7 @@ def _draw_from_lists(
     histories: Sequence[History],
     uniforms: Float64[ndarray, " B"],
 ) -> tuple[Float32[ndarray, " B"], Int32[ndarray, " B"]]:
-    """Draws from the model's own distribution, truncated by top-p and min-p: exactly, but mostly from short lists.
+    """Draw from the model's own distribution, truncated by top-p and min-p: exactly, but mostly from short lists.
 
     A row whose list lacks some tokens that pass is tried with a longer list, and then with its whole distribution.
     """
@@ -430,7 +441,7 @@ def _draw_from_all(
     histories: Sequence[History],
     uniforms: Float64[ndarray, " R"],
 ) -> tuple[Float32[ndarray, " R"], Int32[ndarray, " R"]]:
-    """Draws for some rows of a state from their whole distributions, as many rows at a time as fit into the cache."""
+    """Draw for some rows of a state from their whole distributions, as many rows at a time as fit into the cache."""
     log_probs, tokens = np.empty(rows.size, np.float32), np.empty(rows.size, np.int32)
     size = max(1, MAX_PROBS // model.vocabulary_size)
     for part in (slice(low, low + size) for low in range(0, rows.size, size)):
@@ -443,7 +454,7 @@ def _draw_from_all(
 def _list_candidates(
     model: LanguageModel[Any], state: Any, rules: Rules, k: int
 ) -> tuple[Candidates, Bool[ndarray, " B"]]:
-    """The k most probable tokens, truncated by top-p and min-p, and for which rows no other token passes.
+    """Return the k most probable tokens, truncated by top-p and min-p, and for which rows no other token passes.
 
     The mass of the tokens outside the list is one minus that of the list. Of a banned token outside it, only a bound is
     known: it is no more probable than the last token of the list.

@@ -63,14 +63,14 @@ class Row:
         return self.tokens[self.prefix_length :]
 
     def rules(self, end: int) -> Rules:
-        """The rules for its next token. end: the id of </s>."""
+        """Return the rules for its next token. end: the id of </s>."""
         if not self._rules:
             lengths = 0, self.constraints.min_tokens
             self._rules = [self.constraints.rules(length, end, self.config) for length in lengths]
         return self._rules[len(self.tokens) - self.prefix_length >= self.constraints.min_tokens]
 
     def add(self, token: int, end: int) -> None:
-        """Adds a token, and decides whether the text ends with it."""
+        """Add a token, and decide whether the text ends with it."""
         self.tokens.append(token)
         if token == end:
             self.ending = "end"
@@ -96,22 +96,28 @@ class Batch:
     """
 
     def __init__(self, model: LanguageModel[Any], *, isolates_errors: bool = False) -> None:
-        """isolates_errors: whether a row that cannot continue leaves with its error; if not, `step` raises it."""
+        """Start a batch without rows.
+
+        isolates_errors: whether a row that cannot continue leaves with its error; if not, `step` raises it.
+        """
         self.model, self._isolates_errors = model, isolates_errors
         self.rows: list[Row] = []
         self._state: Any = None
 
     def add(self, state: Any, rows: Sequence[Row]) -> None:
-        """Adds open rows, those of a state."""
+        """Add open rows, those of a state."""
         self._state = self.model.join([self._state, state]) if self.rows else state
         self.rows = [*self.rows, *rows]
 
     def remove(self, rows: Collection[Row]) -> None:
-        """Removes rows."""
+        """Remove rows."""
         self._keep([i for i, row in enumerate(self.rows) if row not in rows])
 
     def step(self) -> BatchStep:
-        """One more token for each row; rows whose text ends leave. Raises SettingError if a row has no token left."""
+        """Return one more token for each row; rows whose text ends leave.
+
+        Raises SettingError if a row has no token left.
+        """
         rows, model = self.rows, self.model
         groups: dict[Rules, list[int]] = {}
         for i, row in enumerate(rows):
@@ -132,7 +138,7 @@ class Batch:
     def _choose(
         self, rules: Rules, members: list[int], log_probs: Float32[ndarray, " B"], tokens: Int32[ndarray, " B"]
     ) -> None:
-        """Chooses the tokens of the rows that share rules."""
+        """Choose the tokens of the rows that share rules."""
         rows = [self.rows[i] for i in members]
         state = self._state
         if len(members) < len(self.rows):
@@ -218,7 +224,7 @@ def sample(
     until: Callable[[int, Sequence[int]], bool] | None = None,
     progress: Progress = silent,
 ) -> list[Sample]:
-    """Samples texts, `texts_per_prefix` for each prefix, one prefix after the other.
+    """Sample texts, `texts_per_prefix` for each prefix, one prefix after the other.
 
     Arguments: see `steps`. Raises SettingError.
     """
@@ -261,12 +267,11 @@ def steps(
     first: int = 0,
     until: Callable[[int, Sequence[int]], bool] | None = None,
 ) -> Iterator[Step]:
-    """Samples texts step by step, until each reaches </s>, max_tokens, or a stop of the caller's.
+    """Sample texts step by step, until each reaches </s>, max_tokens, or a stop of the caller's.
 
-    Texts are numbered from `first`, prefix by prefix. Text t has a random stream of its own, from the seed and t, so
-    that it does not depend on the rest of the batch.
-    until: a function from t and the tokens after the prefix to whether text t stops; called after every token that is
-    not </s>. Raises SettingError if a setting is out of range.
+    Texts are numbered from `first`, prefix by prefix. Text t has a separate random stream, from the seed and t, so that
+    it does not depend on the rest of the batch. until: a function from t and the tokens after the prefix to whether
+    text t stops; called after every token that is not </s>. Raises SettingError if a setting is out of range.
     """
     config, constraints = config or SamplingConfig(), constraints or Constraints()
     if texts_per_prefix < 1:
@@ -303,7 +308,7 @@ def steps_from(
     first: int = 0,
     until: Callable[[int, Sequence[int]], bool] | None = None,
 ) -> Iterator[Step]:
-    """As `steps`, a text for each row of a state, which stays usable.
+    """Sample texts as `steps` does, one for each row of a state, which stays usable.
 
     prefixes: the tokens that the rows have read, which matter for repetition alone. Raises SettingError, also if texts
     are to begin with given tokens.
@@ -319,7 +324,7 @@ def steps_from(
 
 
 def _check(model: LanguageModel[Any], constraints: Constraints, seed: int) -> None:
-    """Raises SettingError."""
+    """Raise SettingError if the seed or the constraints are invalid."""
     check_least("seed", seed, 0)
     constraints.check(model)
 
@@ -334,7 +339,7 @@ def _grow(
     texts: list[list[int]],
     until: Callable[[int, Sequence[int]], bool] | None,
 ) -> Iterator[Step]:
-    """The steps of one batch; finished texts leave it."""
+    """Yield the steps of one batch; finished texts leave it."""
     if len(constraints.begin) >= constraints.max_tokens:
         return
     number_of = {}

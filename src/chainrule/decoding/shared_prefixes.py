@@ -47,29 +47,35 @@ class SharedPrefixes:
     """Scores sequences by stepping from the states of their prefixes."""
 
     def __init__(self, model: LanguageModel[Any], *, reads_prompts: bool = False, context: int | None = None) -> None:
-        """reads_prompts: whether the model is a `PromptReader`. context: the most tokens that it reads at once."""
+        """Store the model, and how it reads prefixes.
+
+        reads_prompts: whether the model is a `PromptReader`. context: the most tokens that it reads at once.
+        """
         self.model, self._reads_prompts, self._context = model, reads_prompts, context
 
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " T"]]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         return self._step(sequences, prefixes, end=end, unknown=False)
 
     def unknown_log_probs(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " T"]]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         return self._step(sequences, prefixes, end=end, unknown=True)
 
     def score_stream(self, stream: Tokens) -> Float32[ndarray, " T"]:
-        """As `Scorer.score_stream`."""
+        """Implement `Scorer.score_stream`."""
         return self.model.score_stream(stream)
 
     def _step(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool
     ) -> list[Float32[ndarray, " T"]]:
-        """unknown: whether to score <unk> at each position, in place of the token."""
+        """Return the scores of the sequences, by steps from the states of their prefixes.
+
+        unknown: whether to score <unk> at each position, in place of the token.
+        """
         check_prefixes(len(sequences), prefixes)
         tail = np.full(int(end), END, np.int32)
         targets = [np.concatenate([as_tokens(sequence), tail]) for sequence in sequences]
@@ -83,7 +89,7 @@ class SharedPrefixes:
         return scores
 
     def _states(self, prefixes: list[bytes]) -> Iterator[tuple[list[bytes], Any]]:
-        """Batches of prefixes, each with the state after them."""
+        """Yield batches of prefixes, each with the state after them."""
         common = self._common_beginning(prefixes)
         if not common:
             for batch in _batches(prefixes):
@@ -101,7 +107,9 @@ class SharedPrefixes:
                 yield batch, reader.read(rest, state) if size else state
 
     def _common_beginning(self, prefixes: list[bytes]) -> bytes:
-        """The common beginning of all prefixes, if it is long enough to be read separately, and can be read at once."""
+        """Return the common beginning of all prefixes, if it is long enough to be read separately, and can be read at
+        once.
+        """
         longest = max(map(len, prefixes), default=0) // _BYTES
         fits = self._context is None or longest + 1 < self._context
         if not self._reads_prompts or len(prefixes) < 2 or not fits:
@@ -121,7 +129,7 @@ class SharedPrefixes:
         *,
         unknown: bool,
     ) -> None:
-        """Fills in the scores of the targets that follow some prefixes. followers: the targets of each row."""
+        """Fill in the scores of the targets that follow some prefixes. followers: the targets of each row."""
         rows = np.repeat(np.arange(len(followers), dtype=np.int32), [len(own) for own in followers])
         active = np.array([i for own in followers for i in own])
         position = 0
@@ -144,7 +152,7 @@ class SharedPrefixes:
 
 
 def _batches(prefixes: list[bytes], size: int | None = None) -> Iterator[list[bytes]]:
-    """Batches of prefixes of similar length, with about as many tokens each.
+    """Yield batches of prefixes of similar length, with about as many tokens each.
 
     size: how many of each prefix's bytes to read; None for all.
     """
@@ -169,7 +177,9 @@ _NUMBERS_AT_ONCE = 1 << 24  # of distributions
 def shared_log_probs(
     model: LanguageModel[Any], sequences: Sequence[Int32[ndarray, " tokens"]]
 ) -> Float64[ndarray, " sequences"]:
-    """log P of each sequence with its </s>, in nats. Raises SettingError where an id is outside the vocabulary."""
+    """Return log P of each sequence with its </s>, in nats. Raises SettingError where an id is outside the
+    vocabulary.
+    """
     totals = np.zeros(len(sequences))
     lengths = np.array([len(sequence) for sequence in sequences], np.int64)
     rows_at_once = max(1, _NUMBERS_AT_ONCE // model.vocabulary_size)
@@ -200,17 +210,17 @@ class PromptStateCache:
     """Reads prompts with a network, and remembers the last one and its state."""
 
     def __init__(self, model: PromptReader[Any], *, begins_texts: bool, context: int | None = None) -> None:
-        """begins_texts: whether a prompt begins a text, after <s>; if not, it is read exactly as it is.
+        """Start without a prompt.
 
-        context: the most tokens that the model reads at once; of a longer prompt, the last ones are read, as by
-        `start`.
+        begins_texts: whether a prompt begins a text, after <s>; if not, it is read unchanged. context: the most tokens
+        that the model reads at once; of a longer prompt, the last ones are read, as by `start`.
         """
         self._model, self._begins_texts = model, begins_texts
         self._context = context if begins_texts else None
         self._last: tuple[Tokens, Any] | None = None
 
     def state_after(self, tokens: Tokens) -> Any:
-        """The state after a prompt. It stays usable."""
+        """Return the state after a prompt. It stays usable."""
         if self._context is not None and len(tokens) >= self._context:
             return self._model.start([tokens])
         state, new = None, tokens
@@ -239,7 +249,7 @@ class PromptCache:
         self._states: OrderedDict[tuple[bool, bytes], tuple[Tokens, Any]] = OrderedDict()
 
     def longest(self, tokens: Tokens, *, is_exact: bool) -> tuple[int, Any]:
-        """How many of the tokens the best state has read, and the state; 0 and None if there is none."""
+        """Return how many of the tokens the best state has read, and the state; 0 and None if there is none."""
         best: tuple[int, Any] = (0, None)
         for (exact, key), (read, state) in self._states.items():
             if exact == is_exact and best[0] < len(read) <= len(tokens) and np.array_equal(tokens[: len(read)], read):
@@ -249,7 +259,7 @@ class PromptCache:
         return best
 
     def add(self, tokens: Tokens, state: Any, *, is_exact: bool) -> None:
-        """Keeps the state after tokens, and drops the least recently used ones."""
+        """Keep the state after tokens, and drop the least recently used ones."""
         if not 0 < len(tokens) <= _MOST_TOKENS:
             return
         self._states[is_exact, tokens.tobytes()] = (tokens, state)
@@ -261,7 +271,9 @@ class PromptCache:
 
 
 def position_tops(model: LanguageModel[Any], sequences: Sequence[Tokens], k: int) -> list[Tops]:
-    """For each sequence, the log-probabilities and ids of the k likeliest tokens at each position, step by step."""
+    """Return, for each sequence, the log-probabilities and ids of the k likeliest tokens at each position, step by
+    step.
+    """
     k = min(k, model.vocabulary_size)
     tops = [
         (np.empty((len(sequence), k), np.float32), np.empty((len(sequence), k), np.int32)) for sequence in sequences

@@ -69,7 +69,10 @@ class Text(NamedTuple):
 
 
 class FormProbability(NamedTuple):
-    """value: the estimate of P(form), error: its standard error, at_least: what the texts found have together."""
+    """An estimate of the probability that a text has a form.
+
+    value: the estimate of P(form), error: its standard error, at_least: what the texts found have together.
+    """
 
     value: float
     error: float
@@ -77,7 +80,8 @@ class FormProbability(NamedTuple):
 
 
 def form_probability(texts: Iterable[Text]) -> FormProbability:
-    """The probability that the model's text has a form, if it ends within the limits, by texts drawn in that form.
+    """Return the probability that the model's text has a form, if it ends within the limits, by texts drawn in that
+    form.
 
     They must be drawn as the model says: temperature 1, and nothing cut or penalised. Raises SettingError if a text was
     not drawn in a form, or there is none.
@@ -108,9 +112,10 @@ class Piece(NamedTuple):
 
 
 class SearchedTexts(NamedTuple):
-    """texts: distinct, best first. tree: all that the search considered, if keep_tree.
+    """The result of a search for the best texts.
 
-    is_proven: whether no other text within the limits is likelier.
+    texts: distinct, best first. tree: all that the search considered, if keep_tree. is_proven: whether no other text
+    within the limits is likelier.
     """
 
     texts: list[Text]
@@ -119,7 +124,7 @@ class SearchedTexts(NamedTuple):
 
 
 def _checked(config: SamplingConfig | None, limits: Limits | None, seed: int) -> Limits:
-    """The limits, by default no others than their class has. Raises TypeError, SettingError."""
+    """Return the limits, by default no others than their class has. Raises TypeError, SettingError."""
     check_type("sampling", config or SamplingConfig(), SamplingConfig)
     check_type("limits", limits or Limits(), Limits)
     check_least("seed", seed, 0)
@@ -142,10 +147,10 @@ class TextDecoder:
         seed: int,
         progress: Progress = silent,
     ) -> list[Text]:
-        """n texts for each prompt, one prompt after the other. The same seed gives the same texts; text i does not
-        depend on n.
+        """Return n texts for each prompt, one prompt after the other.
 
-        Raises SettingError, also where several prompts are to continue with the same words, `begin`.
+        The same seed gives the same texts; text i does not depend on n. Raises SettingError, also where several prompts
+        are to continue with the same words, `begin`.
         """
         check_least("n", n, 1, MOST_TEXTS)
         limits = _checked(config, limits, seed)
@@ -188,7 +193,7 @@ class TextDecoder:
         seed: int,
         number: int = 0,
     ) -> Iterator[str]:
-        """As `pieces`, without the endings and empty pieces."""
+        """Yield what `pieces` yields, without the endings and the empty texts."""
         grown = self.pieces(prompt, config, limits, seed=seed, number=number)
         yield next(grown).text
         yield from (piece.text for piece in grown if piece.text)
@@ -202,7 +207,7 @@ class TextDecoder:
         seed: int,
         number: int = 0,
     ) -> Iterator[Piece]:
-        """Text `number` of `sample_each`, in pieces, each as soon as no later token can change it.
+        """Yield text `number` of `sample_each`, in parts, each as soon as no later token can change it.
 
         The first piece is the prompt; only the last one has an ending. Raises SettingError.
         """
@@ -224,7 +229,7 @@ class TextDecoder:
         seed: int,
         number: int = 0,
     ) -> Iterator[Piece]:
-        """The text that continues from a state of one row, which stays usable; only the last piece has an ending.
+        """Yield the text that continues from a state of one row, which stays usable; only the last piece has an ending.
 
         prefix: the tokens that the row has read, which matter for repetition alone. seed, number: as for `stream`.
         Raises SettingError.
@@ -235,7 +240,7 @@ class TextDecoder:
         yield from self._pieces(grown, GrowingText(self.tokenizer.restore, [], limits.stop), seed, number)
 
     def _pieces(self, grown: Iterator[Step], growing: GrowingText, seed: int, number: int) -> Iterator[Piece]:
-        """The pieces of the one text that grows; the last one, which may be empty, says why it ended."""
+        """Yield the parts of the one text that grows; the last one, which may be empty, says why it ended."""
         ending: Ending = "length"
         for position, step in enumerate(grown):
             [token] = step.tokens.tolist()
@@ -259,7 +264,7 @@ class TextDecoder:
         keep_tree: bool = False,
         progress: Progress = silent,
     ) -> SearchedTexts:
-        """Searches the best texts. Raises SettingError, also if no text within the limits is found."""
+        """Search the best texts. Raises SettingError, also if no text within the limits is found."""
         limits = limits or Limits()
         if limits.unknown == "spelled":
             raise SettingError("beam search cannot spell unknown words, since spellings are drawn; leave <unk> banned")
@@ -285,7 +290,7 @@ class TextDecoder:
         return SearchedTexts(sorted(texts.values(), key=output.index), tree, result.is_proven)
 
     def _surface(self, token: int, seed: int = 0, number: int = 0, position: int = 0) -> bytes:
-        """A token as it is written. The spelling of an unknown one depends only on seed, text and position."""
+        """Return a token as it is written. The spelling of an unknown one depends only on seed, text and position."""
         if token == UNKNOWN:
             return self.speller().sample(np.random.default_rng([seed, number, position]))
         return self.tokenizer.vocabulary.token_bytes(int(token))
@@ -300,7 +305,7 @@ class TextDecoder:
         return growing
 
     def _after(self, start: _Prompt, surfaces: list[bytes]) -> str:
-        """The text that some tokens add to the prompt."""
+        """Return the text that some tokens add to the prompt."""
         whole = self.tokenizer.restore(b" ".join([*start.surfaces, *surfaces]))
         return whole[len(start.text.encode()) :].decode("utf-8", "replace")
 

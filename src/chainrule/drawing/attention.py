@@ -48,7 +48,7 @@ class AttentionMap:
 
 
 def attention_page(heading: str, maps: Sequence[AttentionMap]) -> str:
-    """A self-contained HTML page without scripts."""
+    """Return a self-contained HTML page without scripts."""
     layers = [
         {"title": layer.title, "heads": _heads(layer), "lines": _reading(layer) if layer.is_reading else []}
         for layer in maps
@@ -57,7 +57,7 @@ def attention_page(heading: str, maps: Sequence[AttentionMap]) -> str:
 
 
 def attention_svg(heading: str, maps: Sequence[AttentionMap]) -> str:
-    """The same maps as one SVG, with a line of heads for each layer."""
+    """Return the same maps as one SVG, with a line of heads for each layer."""
     widest = max((_GAP + len(layer.weights) * (_size(layer)[0] + _GAP) for layer in maps), default=0.0)
     lines = wrap(heading, max(20, int((widest - _GAP) / _HEADING_LETTER))) or [heading]
     layers, top = [], (1.0 + len(lines)) * _HEAD
@@ -84,7 +84,7 @@ class _Seen(NamedTuple):
 
 
 def _reading(layer: AttentionMap) -> list[tuple[str, list[_Seen]]]:
-    """Each token, and those before it in the colours of their mean weights over heads."""
+    """Return each token, and those before it in the colours of their mean weights over heads."""
     weights = layer.weights.mean(0)
     lines = []
     for i, (now, colours, row) in enumerate(zip(layer.rows, _colours(weights).tolist(), weights.tolist(), strict=True)):
@@ -95,7 +95,7 @@ def _reading(layer: AttentionMap) -> list[tuple[str, list[_Seen]]]:
 
 
 def _cell(layer: AttentionMap) -> float:
-    """The side of a cell, in pixels."""
+    """Return the side of a cell, in pixels."""
     return float(min(_LARGEST, max(_SMALLEST, 480 // max(len(layer.rows), len(layer.columns), 1))))
 
 
@@ -104,7 +104,7 @@ def _font(cell: float) -> float:
 
 
 def _margins(layer: AttentionMap) -> tuple[float, float]:
-    """The space for tokens to the left of the cells and above them, in pixels."""
+    """Return the space for tokens to the left of the cells and above them, in pixels."""
     letter = 0.66 * _font(_cell(layer))
     left, above = (
         max((min(len(token), _LONGEST) for token in side), default=1) for side in (layer.rows, layer.columns)
@@ -118,7 +118,7 @@ def _size(layer: AttentionMap) -> tuple[float, float]:
 
 
 def _drawn(layer: AttentionMap, head: int) -> dict[str, Any]:
-    """The values that the template needs for the map of one head."""
+    """Return the values that the template needs for the map of one head."""
     cell, (left, top), (width, height) = _cell(layer), _margins(layer), _size(layer)
     font, weights = _font(cell), np.nan_to_num(layer.weights[head])
     middle = [(i + 0.5) * cell for i in range(max(weights.shape))]
@@ -154,7 +154,7 @@ def _drawn(layer: AttentionMap, head: int) -> dict[str, Any]:
 
 
 def _label(x: float, y: float, token: str) -> dict[str, Any]:
-    """A token's label; if it is shortened, the hint has all of it."""
+    """Return a token's label; if it is shortened, the hint has all of it."""
     return {"x": x, "y": y, "text": shorten(token, _LONGEST), "hint": token if len(token) > _LONGEST else ""}
 
 
@@ -187,7 +187,7 @@ class AttentionMaps:
         return attention_svg(self.heading, self.maps)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes a self-contained page, .html, or a picture, .svg. Raises OutputError, SettingError."""
+        """Write a self-contained page, .html, or a picture, .svg. Raises OutputError, SettingError."""
         target = Path(path)
         check_target(target, overwrite=overwrite)
         with replace_file(target) as file:
@@ -195,7 +195,7 @@ class AttentionMaps:
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
-    """Checks, before the work, that maps may be written. Raises OutputError, SettingError."""
+    """Check, before the work, that maps may be written. Raises OutputError, SettingError."""
     if path.suffix.lower() not in _DRAWN:
         raise SettingError(f"{path}: the name of a page or a picture must end in {' or '.join(_DRAWN)}")
     check_new_file(path, overwrite=overwrite)

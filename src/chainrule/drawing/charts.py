@@ -20,7 +20,7 @@ _BAR = 0.34  # inches
 
 
 def bar_chart(title: str, values: Mapping[str, float], label: str) -> Figure:
-    """A bar for each positive value, by its name. Raises SettingError if matplotlib is missing."""
+    """Return a bar for each positive value, by its name. Raises SettingError if matplotlib is missing."""
     check_matplotlib()
     from matplotlib.figure import Figure
 
@@ -47,7 +47,7 @@ def heat_map_with_line(
     values: Sequence[float],
     value_labels: tuple[str, str],
 ) -> Figure:
-    """The matrix, blue below 0 and red above it, and a line of values by their index below.
+    """Return the matrix, blue below 0 and red above it, and a line of values by their index below.
 
     labels: those of the axes of rows and columns. value_labels: those of the index and the values. Raises SettingError
     if matplotlib is missing.
@@ -86,7 +86,7 @@ class Panel(NamedTuple):
 
 
 def panels_figure(heading: str, rows: Sequence[tuple[str, Sequence[Panel]]]) -> Figure:
-    """A figure with a title, and rows of panels of one size, each row with a title of its own.
+    """Return a figure with a title, and rows of panels of one size, each row with a title.
 
     Raises SettingError where matplotlib is missing.
     """

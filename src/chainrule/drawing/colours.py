@@ -40,25 +40,25 @@ HEAT = (
 
 
 def heat(share: float) -> Colour:
-    """The colour of a share, from 0 to 1, of the most that is told apart."""
+    """Return the colour of a share; 0 and 1, and all numbers beyond them, have the first colour and the last."""
     place = min(max(share, 0.0), 1.0) * (len(HEAT) - 1)
     below = min(int(place), len(HEAT) - 2)
     return Colour(*(between(a, b, place - below) for a, b in zip(HEAT[below], HEAT[below + 1], strict=True)))
 
 
 def between(first: str, second: str, share: float) -> str:
-    """A colour on the line from one to another."""
+    """Return a colour on the line from one to another."""
     values = [(int(first[i : i + 2], 16), int(second[i : i + 2], 16)) for i in (1, 3, 5)]
     return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in values)
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is easier to read on a colour: its contrast is at least 4.58, by WCAG 2."""
+    """Return black or white, whichever is easier to read on a colour: its contrast is at least 4.58, by WCAG 2."""
     return "#000000" if luminance(colour) > 0.179 else "#ffffff"
 
 
 def luminance(colour: str) -> float:
-    """The relative luminance of a colour, from 0 to 1, by WCAG 2."""
+    """Return the relative luminance of a colour, from 0 to 1, by WCAG 2."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

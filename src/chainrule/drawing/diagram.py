@@ -18,7 +18,7 @@ _MARGIN, _HEAD, _LETTER = 24.0, 70.0, 7.2
 
 @dataclass(frozen=True)
 class Box:
-    """left, top: its corner. kind: the name of its colours. hint: the tooltip."""
+    """A box of a diagram. left, top: its corner. kind: the name of its colours. hint: the tooltip."""
 
     left: float
     top: float
@@ -64,7 +64,7 @@ class Diagram:
     frames: list[Frame] = field(default_factory=list)
 
     def box(self, left: float, bottom: float, text: str, note: str = "", **looks: float | str) -> Box:
-        """Adds a box that stands on `bottom`. looks: width, height, kind, hint."""
+        """Add a box that stands on `bottom`. looks: width, height, kind, hint."""
         height = float(looks.pop("height", HEIGHT if note else 26.0))
         width = float(looks.pop("width", WIDTH))
         kind, hint = str(looks.pop("kind", "kept")), str(looks.pop("hint", ""))
@@ -73,7 +73,7 @@ class Diagram:
         return made
 
     def circle(self, middle: float, centre: float, text: str) -> Box:
-        """Adds a small round box for an operation, such as + or ×."""
+        """Add a small round box for an operation, such as + or ×."""
         made = Box(middle - 10, centre - 10, 20, text, kind="pruned", height=20)
         self.boxes.append(made)
         return made
@@ -82,18 +82,18 @@ class Diagram:
         self.arrows.append(points)
 
     def up(self, below: Box, above: Box) -> None:
-        """An arrow from the top of a box to the bottom of the next."""
+        """Draw an arrow from the top of a box to the bottom of the next."""
         self.arrow((below.middle, below.top), (above.middle, above.bottom))
 
     def frame(self, first: int, label: str, padding: float = 14.0) -> None:
-        """A frame around all boxes from the first-th on."""
+        """Draw a frame around all boxes from the first-th on."""
         inside = self.boxes[first:]
         left, top = min(box.left for box in inside) - padding, min(box.top for box in inside) - padding
         right, bottom = max(box.left + box.width for box in inside), max(box.bottom for box in inside)
         self.frames.append(Frame(left, top, right + padding - left, bottom + padding - top, label))
 
     def svg(self) -> str:
-        """The drawing as an SVG for light and dark mode."""
+        """Return the drawing as an SVG for light and dark mode."""
         lefts = [box.left for box in self.boxes] + [frame.left for frame in self.frames]
         lefts += [x for arrow in self.arrows for x, _ in arrow]
         tops = [box.top for box in self.boxes] + [frame.top - 16 for frame in self.frames]

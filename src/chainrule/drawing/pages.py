@@ -28,17 +28,19 @@ _SYMBOLS = str.maketrans({"␠": "·", "␊": "¶", "␉": "→", "␍": "←", 
 
 
 def show_whitespace(text: str) -> str:
-    """The text with · for a space, ¶ for a line end, → for a tab: for display only."""
+    """Return the text with · for a space, ¶ for a line end, → for a tab: for display only."""
     return text.translate(_SYMBOLS)
 
 
 def xml_text(text: str) -> str:
-    """The text with its white space shown, and U+FFFD for what XML cannot contain, such as control characters."""
+    """Return the text with its white space shown, and U+FFFD for what XML cannot contain, such as control
+    characters.
+    """
     return "".join(c if _is_allowed(c) else "�" for c in show_whitespace(text))
 
 
 def shorten(text: str, longest: int) -> str:
-    """The text, cut to a number of letters."""
+    """Return the text, cut to a number of letters."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -47,19 +49,19 @@ def _is_allowed(c: str) -> bool:
 
 
 def render(template: str, **values: Any) -> str:
-    """Renders a template, by its file name. Strings among the values are escaped, unless they are `Markup`."""
+    """Render a template, by its file name. Strings among the values are escaped, unless they are `Markup`."""
     return _environment().get_template(template).render(values)
 
 
 def html_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
-    """A table for a notebook, the first column aligned left, the others right. Cells are text, not markup."""
+    """Return a table for a notebook, the first column aligned left, the others right. Cells are text, not markup."""
     return html_tables([(title, rows)], header, notes)
 
 
 def html_tables(
     tables: Sequence[tuple[str, Sequence[Sequence[str]]]], header: Sequence[str], notes: Sequence[str] = ()
 ) -> str:
-    """Several tables with the same header, each with its title, and notes below them."""
+    """Return several tables with the same header, each with its title, and notes below them."""
     return render("table.html.j2", tables=tables, header=header, notes=notes)
 
 
@@ -85,17 +87,17 @@ def _environment() -> Environment:
 
 
 def _finalize(value: object) -> object:
-    """Strings as text that XML can contain; markup as it is."""
+    """Return strings as text that XML can contain, and markup unchanged."""
     return xml_text(value) if type(value) is str else value  # Markup is a subclass
 
 
 def _pixels(length: float) -> str:
-    """A length or position in pixels, rounded to a tenth."""
+    """Return a length or position in pixels, rounded to a tenth."""
     return f"{length:.1f}".removesuffix(".0")
 
 
 def png_address(pixels: UInt8[ndarray, "rows columns 3"]) -> str:
-    """A PNG as a data URL."""
+    """Return a PNG as a data URL."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -95,7 +95,7 @@ class Plot:
         return line_plot(self.full_title, self.lines, self.x, self.y, levels=self.levels)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The header, and a row for each line if x has categories, otherwise for each point."""
+        """Return the header, and a row for each line if x has categories, otherwise for each point."""
         if self.x.categories:
             rows = [[line.label, *(cell(y, ".4f") for y in line.y)] for line in self.lines]
             return ["model", *self.x.categories], rows
@@ -111,7 +111,7 @@ def has_matplotlib() -> bool:
 
 
 def check_matplotlib() -> None:
-    """Raises SettingError if matplotlib is not installed."""
+    """Raise SettingError if matplotlib is not installed."""
     if not has_matplotlib():
         raise SettingError("plots need matplotlib, which is not installed: pip install 'chainrule[report]'")
 
@@ -119,7 +119,7 @@ def check_matplotlib() -> None:
 def line_plot(
     title: str, lines: Sequence[Line], x: Axis, y: Axis, *, levels: Mapping[str, float] | None = None
 ) -> Figure:
-    """A figure with these lines. levels: horizontal lines, by their names.
+    """Return a figure with these lines. levels: horizontal lines, by their names.
 
     Raises SettingError if there is nothing to draw, a logarithmic axis has a value that is not positive, or matplotlib
     is missing.
@@ -161,7 +161,7 @@ def line_plot(
 
 
 def write_plot(figure: Figure, path: Path) -> None:
-    """Writes a file in the format of the name's suffix: .pdf, .png or .svg. Raises OutputError, SettingError."""
+    """Write a file in the format of the name's suffix: .pdf, .png or .svg. Raises OutputError, SettingError."""
     check_plot_name(path)
     kind = path.suffix.lower().removeprefix(".")
     data = svg_of(figure).encode() if kind == "svg" else _saved(figure, kind)
@@ -170,7 +170,7 @@ def write_plot(figure: Figure, path: Path) -> None:
 
 
 def check_plot_name(path: Path) -> None:
-    """Raises SettingError if a name does not have the suffix of a plot."""
+    """Raise SettingError if a name does not have the suffix of a plot."""
     if path.suffix.lower() not in SUFFIXES:
         raise SettingError(f"{path}: the name of a plot must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
 
@@ -179,7 +179,7 @@ PICTURE_SUFFIXES = (".html", ".svg", ".png")
 
 
 def check_picture_target(path: Path, *, overwrite: bool) -> None:
-    """Checks, before the work, that such a file may be written. Raises OutputError, SettingError."""
+    """Check, before the work, that such a file may be written. Raises OutputError, SettingError."""
     if path.suffix.lower() not in PICTURE_SUFFIXES:
         raise SettingError(f"{path}: the name of a page or a picture must end in .html, .svg or .png")
     if path.suffix.lower() != ".html":
@@ -188,7 +188,7 @@ def check_picture_target(path: Path, *, overwrite: bool) -> None:
 
 
 def svg_of(figure: Figure) -> str:
-    """An SVG for light and dark mode; a page may contain several."""
+    """Return an SVG for light and dark mode; a page may contain several."""
     return restyle(_saved(figure, "svg"), figure)
 
 
@@ -207,7 +207,7 @@ def _saved(figure: Figure, kind: str) -> bytes:
 
 
 def _check(axis: Axis, values: Sequence[float]) -> None:
-    """Raises SettingError if the axis cannot show the values."""
+    """Raise SettingError if the axis cannot show the values."""
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         raise SettingError(f"there is nothing to draw: {axis.label} has no finite value")
@@ -235,7 +235,7 @@ def _draw(axes: Axes, look: int, line: Line) -> None:
 
 
 def _frame(axes: Axes, x: Axis, y: Axis) -> None:
-    """Grid, ticks and labels."""
+    """Draw the grid, ticks and labels."""
     axes.fmt_xdata = "{:.4g}".format
     axes.set(xscale="log" if x.log else "linear", yscale="log" if y.log else "linear")
     axes.tick_params(which="both", color=QUIET.light, labelcolor=QUIET.light, labelsize=9)
@@ -270,13 +270,15 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
 
 
 def _needed_width(names: Sequence[str]) -> float:
-    """The width that all names would need if each were as wide as the widest, as a share of the available width."""
+    """Return the width that all names would need if each were as wide as the widest, as a share of the available
+    width.
+    """
     widest = max(cell_len(line) for name in names for line in name.split("\n"))
     return len(names) * (_LETTER * widest + 0.1) / (WIDTH - 0.8)
 
 
 def _short(name: str) -> str:
-    """The end of a long name, which says most: of a path, the folder."""
+    """Return the end of a long name, which says most: of a path, the folder."""
     return name if cell_len(name) <= _LONGEST else f"…{name[-_LONGEST + 1 :]}"
 
 
@@ -284,7 +286,7 @@ _NAMES = {colour.light: name for name, colour in reversed(COLOURS.items())}  # o
 
 
 def restyle(svg: bytes, figure: Figure) -> str:
-    """The SVG that matplotlib wrote for a figure, with a tooltip at each point."""
+    """Return the SVG that matplotlib wrote for a figure, with a tooltip at each point."""
     root = ElementTree.fromstring(svg)
     for element in root.iter():
         element.tag = _local(element.tag)
@@ -314,12 +316,12 @@ def restyle(svg: bytes, figure: Figure) -> str:
 
 
 def _local(name: str) -> str:
-    """The name without its namespace: all are SVG's, which now includes href."""
+    """Return the name without its namespace: all are SVG's, which now includes href."""
     return name.rpartition("}")[2]
 
 
 def _classes(element: Element) -> Iterator[str]:
-    """Moves an element's style into attributes and a class by colour; yields the names of its colours."""
+    """Move an element's style into attributes and a class by colour; yield the names of its colours."""
     style = dict(part.split(": ", 1) for part in element.attrib.pop("style", "").split("; ") if part)
     style.pop("font-family", None)
     element.attrib |= style
@@ -332,7 +334,7 @@ def _classes(element: Element) -> Iterator[str]:
 
 
 def _add_tooltips(root: Element, figure: Figure) -> None:
-    """Labels each point, for pointers and screen readers. Lines are recognised by the identifiers of their groups."""
+    """Label each point, for pointers and screen readers. Lines are recognised by the identifiers of their groups."""
     for axes in figure.axes:
         for line in axes.lines:
             group = root.find(f".//*[@id='{line.get_gid()}']")

@@ -20,7 +20,7 @@ _INFINITE = np.frombuffer(b"-inf", np.uint8)
 
 @kernel
 def write_sentences(log_probs: Array, tokens: Array, unknown: Array, text: Array, stops: Array, out: Array) -> int:
-    """Writes log-probability, tokens, unknown tokens and text of each document, with tabs between; returns the size.
+    """Write log-probability, tokens, unknown tokens and text of each document, with tabs between; return the size.
 
     stops: one past the end of each document in `text`, whose line ends become spaces. `out` needs NUMBERS_ROOM bytes
     for each document, and those of `text`. Log-probabilities are from -LARGEST to LARGEST, or -inf.
@@ -46,7 +46,7 @@ def write_sentences(log_probs: Array, tokens: Array, unknown: Array, text: Array
 
 @kernel
 def _write_fixed(value: float, out: Array, size: int) -> int:
-    """Writes a number with six decimals."""
+    """Write a number with six decimals."""
     if value == -np.inf:
         for i in range(_INFINITE.size):
             out[size + i] = _INFINITE[i]
@@ -62,7 +62,7 @@ def _write_fixed(value: float, out: Array, size: int) -> int:
 
 @kernel
 def _write_whole(number: int, least: int, out: Array, size: int) -> int:
-    """Writes an integer, with leading zeros up to `least` digits."""
+    """Write an integer, with leading zeros up to `least` digits."""
     length = 1
     limit = 10
     while number >= limit or length < least:

@@ -42,14 +42,17 @@ class Choice(NamedTuple):
 
 
 class ChoiceScores(NamedTuple):
-    """log_probs: in nats. tokens: how many tokens each choice has after each prompt."""
+    """The log-probabilities of choices after prompts.
+
+    log_probs: in nats. tokens: how many tokens each choice has after each prompt.
+    """
 
     log_probs: Float64[ndarray, "prompts choices"]
     tokens: Float64[ndarray, "prompts choices"]
 
 
 def parse_choices(written: Iterable[str]) -> list[Choice]:
-    """Choices from "great=positive", or "great", which is its own label. Raises SettingError."""
+    """Return choices from "great=positive", or "great", which is its own label. Raises SettingError."""
     choices = []
     for choice in written:
         text, equals, label = choice.partition("=")
@@ -58,7 +61,7 @@ def parse_choices(written: Iterable[str]) -> list[Choice]:
 
 
 def check_choices(choices: Sequence[Choice]) -> None:
-    """Raises SettingError if there are fewer than two, or an empty or repeated one."""
+    """Raise SettingError if there are fewer than two, or an empty or repeated one."""
     if len(choices) < 2:
         raise SettingError(f"there is {'only one choice' if choices else 'no choice'}; expected at least two")
     empty = next((choice for choice in choices if not choice.text.strip() or not choice.label.strip()), None)
@@ -72,7 +75,7 @@ def check_choices(choices: Sequence[Choice]) -> None:
 
 
 def prefixes_among(choices: Sequence[Choice]) -> list[tuple[str, str]]:
-    """Pairs of choices of which the first is a prefix of the second: whatever the model, the shorter wins."""
+    """Return pairs of choices of which the first is a prefix of the second: whatever the model, the shorter wins."""
     return [
         (one.text, other.text)
         for one in choices
@@ -82,7 +85,7 @@ def prefixes_among(choices: Sequence[Choice]) -> list[tuple[str, str]]:
 
 
 def join(prompt: str, choice: str, separator: str = " ") -> str:
-    """The choice after the separator from the prompt, which is left out if either has white space there."""
+    """Return the choice after the separator from the prompt, which is left out if either has white space there."""
     has_space = not prompt or prompt[-1].isspace() or choice[:1].isspace()
     return choice if has_space else separator + choice
 
@@ -99,7 +102,7 @@ def choice_log_probs(
     reads_prompts: bool = False,
     context: int | None = None,
 ) -> ChoiceScores:
-    """log P(choice | prompt), each prompt read once for all choices. Raises MarkerError.
+    """Return log P(choice | prompt), each prompt read once for all choices. Raises MarkerError.
 
     reads_prompts: whether the model is a `PromptReader`, so that the common prefix of all prompts is read once.
     context: the most tokens that it reads at once.
@@ -126,7 +129,7 @@ def filled_log_probs(
     choices: Sequence[str],
     progress: Progress = silent,
 ) -> ChoiceScores:
-    """The pseudo-log-likelihood of each choice in place of the one [MASK] of each prompt, the rest of it seen.
+    """Return the pseudo-log-likelihood of each choice in place of the one [MASK] of each prompt, the rest of it seen.
 
     Raises SettingError if a prompt has no mask or several; MarkerError.
     """
@@ -150,7 +153,7 @@ def filled_log_probs(
 def normalise(
     scores: ChoiceScores, choices: Sequence[str], by: ChoiceNormalisation
 ) -> Float64[ndarray, "prompts choices"]:
-    """The log-probabilities divided by the sizes of the choices: in tokens, characters or UTF-8 bytes."""
+    """Return the log-probabilities divided by the sizes of the choices: in tokens, characters or UTF-8 bytes."""
     sizes: Any = {
         "none": 1.0,
         "tokens": np.maximum(scores.tokens, 1),
@@ -161,7 +164,9 @@ def normalise(
 
 
 def log_shares(scores: Float64[ndarray, "prompts choices"]) -> Float64[ndarray, "prompts choices"]:
-    """Scores as log-probabilities of a distribution in each row; uniform where all choices have probability zero."""
+    """Return scores as log-probabilities of a distribution in each row; uniform where all choices have probability
+    zero.
+    """
     best = scores.max(1, keepdims=True)
     shifted = scores - np.where(np.isfinite(best), best, 0.0)
     shifted[~np.isfinite(best[:, 0])] = 0.0

@@ -94,7 +94,7 @@ class Classification:
         return "\n".join(lines)
 
     def notes(self) -> Iterator[str]:
-        """Which labels did not occur in training."""
+        """Yield which labels did not occur in training."""
         if self.unseen:
             names = list(self.unseen)
             shown = ", ".join(names[:_UNSEEN]) + f" and {len(names) - _UNSEEN} more" * (len(names) > _UNSEEN)
@@ -126,14 +126,14 @@ class Classification:
         return float(self.f1[self.confusion.sum(1) > 0].mean())
 
     def confused(self, most: int) -> list[tuple[str, str, int]]:
-        """The most frequent confusions: true label, predicted label, how often."""
+        """Return the most frequent confusions: true label, predicted label, how often."""
         wrong = self.confusion - np.diag(np.diag(self.confusion))
         order = np.argsort(-wrong, axis=None, kind="stable")[:most]
         pairs = [divmod(int(cell), len(self.labels)) for cell in order]
         return [(self.labels[i], self.labels[j], int(wrong[i, j])) for i, j in pairs if wrong[i, j]]
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures over all labels, by name: a row for pandas.
+        """Return the figures over all labels, by name: a row for pandas.
 
         good:  pandas.DataFrame([classifier.assess(examples).to_dict() for examples in sets])
         """
@@ -141,13 +141,13 @@ class Classification:
         return {"examples": self.accuracy.pairs, **self.accuracy.figures(), **figures}
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each label, with how many examples have it: for pandas.DataFrame."""
+        """Return a row for each label, with how many examples have it: for pandas.DataFrame."""
         columns = (self.confusion.sum(1), self.precision, self.recall, self.f1)
         rows = zip(self.labels, *(column.tolist() for column in columns), strict=True)
         return [dict(zip(("label", "examples", "precision", "recall", "f1"), row, strict=True)) for row in rows]
 
     def as_json(self) -> dict[str, Any]:
-        """All figures for JSON, with null for a loss that is not finite."""
+        """Return all figures for JSON, with null for a loss that is not finite."""
         by_label = named_figures(self, ("precision", "recall", "f1"))
         return {
             "examples": self.accuracy.pairs,
@@ -166,7 +166,7 @@ class Classification:
 def measure_classification(
     labels: Sequence[str], log_probs: Float64[ndarray, "examples known"], true: Int64[ndarray, " examples"]
 ) -> Classification:
-    """The figures of predictions on at least one example.
+    """Return the figures of predictions on at least one example.
 
     log_probs: in nats, one column for each of the first labels; the probabilities of a row sum to one. true: the index
     of each example's label; one that has no column is always predicted wrongly.
@@ -182,7 +182,7 @@ def measure_classification(
 
 
 def calibration_error(confidence: Float64[ndarray, " examples"], correct: Bool[ndarray, " examples"]) -> float:
-    """The sum over bins of |accuracy - mean confidence| times the bin's share (Guo et al. 2017, equation 3)."""
+    """Return the sum over bins of |accuracy - mean confidence| times the bin's share (Guo et al. 2017, equation 3)."""
     bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
     gaps = np.bincount(bins, correct, _BINS) - np.bincount(bins, confidence, _BINS)
     return float(np.abs(gaps).sum() / confidence.size)
@@ -218,24 +218,28 @@ class Roc:
         return _border(is_far, 0.0, area), _border(is_far, 1.0, area)
 
     def true_positives_at(self, false_positives: float) -> float:
-        """The largest share of positives above a threshold, of those with at most this share of negatives above."""
+        """Return the largest share of positives above a threshold, of those with at most this share of negatives
+        above.
+        """
         return float(self.true_positives[self.false_positives <= false_positives].max())
 
     def _variance(self, area: float) -> float:
-        """The variance of such an area (Hanley and McNeil 1982), with the mean of both classes' sizes for each."""
+        """Return the variance of such an area (Hanley and McNeil 1982), with the mean of both classes' sizes for
+        each.
+        """
         size = (self.negatives + self.positives) / 2 - 1
         spread = 1 + size * (1 - area) / (2 - area) + size * area / (1 + area)
         return area * (1 - area) * spread / (self.negatives * self.positives)
 
 
 def roc(negatives: Float64[ndarray, " negatives"], positives: Float64[ndarray, " positives"]) -> Roc:
-    """The curve of a statistic that should be larger for positives. Raises SettingError if a class is empty."""
+    """Return the curve of a statistic that should be larger for positives. Raises SettingError if a class is empty."""
     if not negatives.size or not positives.size:
         raise SettingError("a ROC curve needs texts of both classes; one has none")
     thresholds = np.unique(np.concatenate([negatives, positives]))[::-1]
 
     def share_above(values: Float64[ndarray, " values"]) -> Float64[ndarray, " points"]:
-        """The share of values at or above each threshold, after 0 for a threshold above all values."""
+        """Return the share of values at or above each threshold, after 0 for a threshold above all values."""
         below = np.searchsorted(np.sort(values), thresholds, side="left")
         return np.concatenate([[0.0], 1 - below / values.size])
 
@@ -249,7 +253,7 @@ def roc(negatives: Float64[ndarray, " negatives"], positives: Float64[ndarray, "
 
 
 def _border(is_far: Callable[[float], bool], far: float, near: float) -> float:
-    """The number between `far` and `near` at which `is_far` ceases to hold, by bisection."""
+    """Return the number between `far` and `near` at which `is_far` ceases to hold, by bisection."""
     for _ in range(50):
         middle = (far + near) / 2
         if is_far(middle):

@@ -55,7 +55,8 @@ def continuation_log_probs(
     end: bool = False,
     greedy: bool = True,
 ) -> tuple[Float64[ndarray, " pairs"], Bool[ndarray, " pairs"]]:
-    """log P(continuation | context) in nats, unknown words spelled; and whether greedy decoding would produce it.
+    """Return log P(continuation | context) in nats, unknown words spelled; and whether greedy decoding would produce
+    it.
 
     end: whether </s> is predicted after the continuation. greedy: whether to check for greedy decoding; if not, the
     second answer is False for all, and the model only scores. Raises MarkerError.
@@ -78,7 +79,7 @@ def continuation_log_probs(
 def pseudo_continuation_log_probs(
     model: PseudoScorer, speller: Speller, tokenizer: Tokenizer, pairs: Sequence[Pair]
 ) -> Float64[ndarray, " pairs"]:
-    """The pseudo-log-likelihoods of the continuations given their contexts, in nats. Raises MarkerError."""
+    """Return the pseudo-log-likelihoods of the continuations given their contexts, in nats. Raises MarkerError."""
     _, given = split_pairs(pairs, tokenizer)
     return pseudo_log_likelihoods(model, speller, tokenizer, [_text(pair) for pair in pairs], given=given)[0]
 
@@ -92,7 +93,7 @@ def document_log_probs(
     *,
     running: StreamScoring | None = None,
 ) -> Float64[ndarray, " texts"]:
-    """log P of each text by itself, in nats, unknown words spelled and </s> not predicted.
+    """Return log P of each text by itself, in nats, unknown words spelled and </s> not predicted.
 
     running: a function that scores a text as one stream, for a model that reads in windows. Raises MarkerError.
     """
@@ -111,7 +112,7 @@ def document_log_probs(
 def score_continuations(
     model: Scorer, tokenizer: Tokenizer, contexts: Sequence[str], continuations: Sequence[str]
 ) -> Float64[ndarray, " texts"]:
-    """log P(continuation </s> | context) in nats; an unknown word counts as <unk>, without its spelling.
+    """Return log P(continuation </s> | context) in nats; an unknown word counts as <unk>, without its spelling.
 
     Raises SettingError if there are not as many of both; MarkerError.
     """
@@ -131,7 +132,9 @@ def _text(pair: Pair) -> str:
 
 
 def split_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> tuple[Encoded, list[int]]:
-    """The pairs, each joined to one encoded text, and the number of tokens of each context. Raises MarkerError."""
+    """Return the pairs, each joined to one encoded text, and the number of tokens of each context. Raises
+    MarkerError.
+    """
     encoded = tokenizer.encode_texts([_text(pair) for pair in pairs])
     contexts = list(dict.fromkeys(pair.context.rstrip() for pair in pairs))
     encoded_contexts = tokenizer.encode_texts(contexts)
@@ -149,14 +152,14 @@ def split_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> tuple[Encoded, l
 
 
 def _texts(encoded: Encoded, aligned: Alignment) -> list[bytes]:
-    """The normalised text of each document."""
+    """Return the normalised text of each document."""
     borders = [-1, *aligned.starts[encoded.ids == END].tolist()]
     return [aligned.text[last + 1 : border].tobytes() for last, border in pairwise(borders)]
 
 
 def _shared_length(context: bytes, text: bytes) -> int:
-    """The length of the prefix that a context shares with a text: all of it, unless a normaliser joins both at the
-    border.
+    """Return the length of the prefix that a context shares with a text: all of it, unless a normaliser joins both at
+    the border.
     """
     if text.startswith(context):
         return len(context)
@@ -164,7 +167,7 @@ def _shared_length(context: bytes, text: bytes) -> int:
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[slice]:
-    """Slices of neighbouring sequences with about as many tokens each."""
+    """Yield slices of neighbouring sequences with about as many tokens each."""
     begin, size = 0, 0
     for i, length in enumerate(lengths):
         if i > begin and size + length > _TOKENS_AT_ONCE:
@@ -178,7 +181,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[slice]:
 def _is_greedy(
     model: LanguageModel[Any], contexts: Sequence[Tokens], rest: Sequence[Tokens]
 ) -> Bool[ndarray, " continuations"]:
-    """Whether greedy decoding, which never writes <unk>, produces each continuation."""
+    """Return whether greedy decoding, which never writes <unk>, produces each continuation."""
     distinct = list(dict.fromkeys(context.tobytes() for context in contexts))
     state = model.start([np.frombuffer(context, np.int32) for context in distinct])
     row_of = {context: row for row, context in enumerate(distinct)}

@@ -17,14 +17,14 @@ _RESAMPLES, _SEED, _LEVEL = 1000, 0, 0.95
 
 
 def ranks(values: Float64[ndarray, " values"]) -> Float64[ndarray, " values"]:
-    """The rank of each number, from 1; equal numbers share their mean rank."""
+    """Return the rank of each number, from 1; equal numbers share their mean rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (last - (counts - 1) / 2)[places]
 
 
 def correlation(a: Float64[ndarray, " values"], b: Float64[ndarray, " values"]) -> float:
-    """Pearson's correlation; of ranks, it is Spearman's correlation. NaN where it is not defined."""
+    """Return Pearson's correlation; of ranks, it is Spearman's correlation. NaN where it is not defined."""
     if a.size < 3:
         return math.nan
     a, b = a - a.mean(), b - b.mean()
@@ -33,7 +33,7 @@ def correlation(a: Float64[ndarray, " values"], b: Float64[ndarray, " values"]) 
 
 
 def rank_correlation(a: Float64[ndarray, " values"], b: Float64[ndarray, " values"]) -> float:
-    """Spearman's. NaN where it is not defined."""
+    """Return Spearman's. NaN where it is not defined."""
     return correlation(ranks(a), ranks(b))
 
 
@@ -42,7 +42,9 @@ def interval(
     b: Float64[ndarray, " values"],
     figure: Callable[[Float64[ndarray, " values"], Float64[ndarray, " values"]], float],
 ) -> tuple[float, float]:
-    """The 95 % bootstrap interval of a figure of pairs (a, b), drawn with replacement; NaN where the figure is NaN."""
+    """Return the 95 % bootstrap interval of a figure of pairs (a, b), drawn with replacement; NaN where the figure is
+    NaN.
+    """
     if math.isnan(figure(a, b)):
         return math.nan, math.nan
     rng = np.random.default_rng(_SEED)

@@ -63,7 +63,7 @@ class DistributionChecks(NamedTuple):
         return all(found) if found else None
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the checks for programs."""
         checks = [check._asdict() for check in self.checks]
         return {"is_distribution": self.is_distribution, "contexts": self.contexts, "checks": checks}
 
@@ -80,7 +80,7 @@ def check_distribution(
     seed: int = 0,
     progress: Progress = silent,
 ) -> DistributionChecks:
-    """Checks a model at random contexts of texts. Raises SettingError if there are no tokens."""
+    """Check a model at random contexts in texts. Raises SettingError if there are no tokens."""
     check_least("contexts", contexts, 1)
     rng = np.random.default_rng(seed)
     places = _places(texts, contexts, rng)
@@ -111,7 +111,7 @@ def check_distribution(
 
 
 def _places(texts: Sequence[Tokens], contexts: int, rng: np.random.Generator) -> list[tuple[Tokens, int]]:
-    """Random places in texts, each with its text."""
+    """Return random places in texts, each with its text."""
     sizes = np.array([len(text) for text in texts], np.int64)
     if not sizes.sum():
         raise SettingError("there is no token to check the distribution after; give a text")
@@ -124,7 +124,7 @@ def _places(texts: Sequence[Tokens], contexts: int, rng: np.random.Generator) ->
 
 
 def _off_one(row: np.ndarray) -> float:
-    """How far a row is from a distribution that never predicts <s>; infinite where a number is none."""
+    """Return how far a row is from a distribution that never predicts <s>; infinite where a number is none."""
     if np.isnan(row).any() or row.max(initial=-np.inf) > _SUM or row[BEGIN] > -math.inf:
         return math.inf
     return abs(math.fsum(np.exp(row)) - 1)
@@ -139,7 +139,7 @@ def _stepped(model: LanguageModel[Any], tokens: Tokens) -> np.ndarray:
 
 
 def _largest(one: np.ndarray, other: np.ndarray) -> float:
-    """The largest difference; equal infinities do not differ."""
+    """Return the largest difference; equal infinities do not differ."""
     differ = one != other
     return float(np.abs(one[differ].astype(np.float64) - other[differ]).max()) if differ.any() else 0.0
 
@@ -148,13 +148,13 @@ class ServedScores(Protocol):
     """A server with OpenAI's completions."""
 
     def completions(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The choices of an answer. Raises ServerError."""
+        """Return the choices of an answer. Raises ServerError."""
 
 
 def check_server(
     server: ServedScores, texts: Sequence[str], *, contexts: int = 20, seed: int = 0, progress: Progress = silent
 ) -> DistributionChecks:
-    """Checks a server at the beginnings of texts. Raises ServerError if it cannot be asked at all."""
+    """Check a server at the beginnings of some texts. Raises ServerError if it cannot be asked at all."""
     check_least("contexts", contexts, 1)
     rng = np.random.default_rng(seed)
     words = [text.split()[:_LONGEST] for text in texts if len(text.split()) > 2]
@@ -178,7 +178,7 @@ def check_server(
 
 
 def _next_tokens(server: ServedScores, prompt: str) -> dict[str, float]:
-    """The likeliest next tokens with their log-probabilities."""
+    """Return the likeliest next tokens with their log-probabilities."""
     body = {"prompt": prompt, "max_tokens": 1, "temperature": 0}
     try:
         choices = server.completions({**body, "logprobs": _TOP})
@@ -195,7 +195,7 @@ def _next_tokens(server: ServedScores, prompt: str) -> dict[str, float]:
 
 
 def _is_text(token: str) -> bool:
-    """Whether a token can stand in a prompt: not white space, and no marker such as </s>."""
+    """Return whether a token can stand in a prompt: not white space, and no marker such as </s>."""
     return bool(token.strip()) and not (token.startswith("<") and token.endswith(">"))
 
 
@@ -210,7 +210,7 @@ def _check_tops(tops: Sequence[Mapping[str, float]]) -> Check:
 
 
 def _scores(server: ServedScores, prompts: Sequence[str]) -> list[list[tuple[str, float]]]:
-    """The tokens of prompts with their scores; the first has none."""
+    """Return the tokens of prompts with their scores; the first has none."""
     body = {"prompt": list(prompts), "max_tokens": 0, "echo": True, "logprobs": 1}
     rows = []
     for choice in server.completions(body):
@@ -226,7 +226,9 @@ def _scores(server: ServedScores, prompts: Sequence[str]) -> list[list[tuple[str
 
 
 def _continued(server: ServedScores, prompt: str, tokens: Sequence[str]) -> dict[str, float]:
-    """The scores of tokens after a prompt, of those that are one token there, with a space before it or without."""
+    """Return the scores of tokens after a prompt, of those that are one token there, with a space before it or
+    without.
+    """
     [before] = _scores(server, [prompt])
     known = [token for token, _ in before]
     found: dict[str, float] = {}
@@ -241,7 +243,7 @@ def _continued(server: ServedScores, prompt: str, tokens: Sequence[str]) -> dict
 
 
 def _check_candidates(server: ServedScores, prompt: str, tops: Sequence[Mapping[str, float]]) -> Check:
-    """The scores of many next tokens at one context."""
+    """Return the scores of many next tokens at one context."""
     candidates = sorted({token for row in tops for token in row if _is_text(token)})[:_CANDIDATES]
     scores = _continued(server, prompt, candidates)
     total = math.fsum(map(math.exp, scores.values()))
@@ -250,7 +252,7 @@ def _check_candidates(server: ServedScores, prompt: str, tops: Sequence[Mapping[
 
 
 def _check_steps(server: ServedScores, prompts: Sequence[str], tops: Sequence[Mapping[str, float]]) -> Check:
-    """The scores of the likeliest next tokens, each as the end of a prompt."""
+    """Return the scores of the likeliest next tokens, each as the end of a prompt."""
     differences = []
     for prompt, row in zip(prompts[:_STEPPED], tops, strict=False):
         best = sorted(filter(_is_text, row), key=row.__getitem__)[-_BEST:]
@@ -262,7 +264,7 @@ def _check_steps(server: ServedScores, prompts: Sequence[str], tops: Sequence[Ma
 
 
 def _check_later(server: ServedScores, prompts: Sequence[str], whole: Sequence[str]) -> Check:
-    """The scores of prompts alone, and as the beginnings of whole texts."""
+    """Return the scores of prompts alone, and as the beginnings of whole texts."""
     worst = 0.0
     for alone, more in zip(_scores(server, prompts), _scores(server, whole), strict=True):
         for (token, score), (other, changed) in zip(alone, more, strict=False):

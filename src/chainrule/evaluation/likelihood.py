@@ -58,7 +58,7 @@ def measure(
     is_distribution: bool = True,
     frequencies: Int64[ndarray, " V"] | None = None,
 ) -> Measurement:
-    """Measures the likelihood of a source's documents.
+    """Measure the likelihood of a source's documents.
 
     score_in_full: an n-gram model's `score_stream_in_full`, which also gives the lengths of its matches.
     stream_scoring: scores a text as one stream, for a model that sees more than the document.
@@ -74,7 +74,7 @@ def measure(
     block_progress = BlockProgress(progress, "evaluating")
 
     def parts() -> Iterator[tuple[bool, Block]]:
-        """Parts of the text, and whether each belongs to the first block; whole blocks for stream scoring."""
+        """Yield parts of the text, and whether each belongs to the first block; whole blocks for stream scoring."""
         for i, block in enumerate(source.blocks(block_progress, "evaluating")):
             pieces = [block] if stream_scoring is not None else block.pieces(_PART_BYTES)
             yield from ((i == 0, piece) for piece in pieces)
@@ -147,14 +147,19 @@ def measure(
 
 
 def token_signature(tokenizer: Tokenizer) -> str:
-    """Names the tokenizer and its vocabulary: perplexities per token are comparable only if it is equal."""
+    """Return a text that names the tokenizer and its vocabulary: perplexities per token are comparable only if it is
+    equal.
+    """
     return f"tok:{tokenizer.name}|loses:{tokenizer.loses}|vocab:{_vocabulary_signature(tokenizer)}"
 
 
 def model_signature(
     speller: Speller, stream_scoring: StreamScoring | None, *, context: str = "document", is_distribution: bool = True
 ) -> str:
-    """Names how unknown words are spelled and how much context the model sees. Arguments: those of `measure`."""
+    """Return a text that says how unknown words are spelled and how much context the model sees.
+
+    Arguments: those of `measure`.
+    """
     visible = f"context:{context}" if stream_scoring is None else stream_scoring.signature
     scores = "" if is_distribution else "|scores:no distribution"
     return f"spell:{speller.name}|unseen:{speller.unseen_types}|{visible}{scores}"
@@ -173,7 +178,9 @@ class StreamScoring(NamedTuple):
     score_known: StreamScore | None = None
 
     def score_for(self, speller: Speller) -> StreamScore:
-        """The quickest function whose figures suffice: with one unseen type, those of <unk> count for nothing."""
+        """Return the quickest function whose figures suffice: with one unseen type, those of <unk> count for
+        nothing.
+        """
         return self.score if speller.unseen_types != 1 or self.score_known is None else self.score_known
 
 
@@ -241,7 +248,9 @@ def _part_figures(
 def _sum_by_document(
     scored: TokenLogProbs, aligned: Alignment, is_end: Bool[ndarray, " T"], counted: Bool[ndarray, " T"]
 ) -> _Sums:
-    """Sums for each document. They depend on nothing else, since the order of summation is that of its tokens."""
+    """Return sums for each document. They depend on nothing else, since the order of summation is that of its
+    tokens.
+    """
     ends = np.flatnonzero(is_end)
     starts = np.concatenate([[0], ends[:-1] + 1])
     stops = aligned.stops[ends]
@@ -255,17 +264,17 @@ def _sum_by_document(
 
 
 def _positions(is_end: Bool[ndarray, " T"]) -> Int64[ndarray, " T"]:
-    """The position of each token in its document, from 1."""
+    """Return the position of each token in its document, from 1."""
     starts = np.concatenate([[0], np.flatnonzero(is_end)[:-1] + 1])
     lengths = np.diff(starts, append=is_end.size)
     return np.arange(1, is_end.size + 1) - np.repeat(starts, lengths)
 
 
 def _mark_document_ends(text: UInt8[ndarray, " bytes"], ends: Int64[ndarray, " documents"]) -> UInt8[ndarray, " bytes"]:
-    """The text in a form that also shows where documents end, for the signature.
+    """Return the text in a form that also shows where documents end, for the signature.
 
     Documents end with newlines; a newline inside a document becomes a byte that never occurs in UTF-8. A text of one
-    document a line stays as it is. ends: the positions of the newlines that end documents.
+    document a line stays unchanged. ends: the positions of the newlines that end documents.
     """
     is_inside = text == LINE_FEED
     is_inside[ends] = False
@@ -273,7 +282,7 @@ def _mark_document_ends(text: UInt8[ndarray, " bytes"], ends: Int64[ndarray, " d
 
 
 def _count_words(text: UInt8[ndarray, " bytes"]) -> int:
-    """The number of runs of bytes other than white space."""
+    """Return the number of runs of bytes other than white space."""
     white = is_white(text)
     return int(np.count_nonzero(~white & np.concatenate([[True], white[:-1]])))
 
@@ -286,7 +295,7 @@ def _add_histograms(one: Int64[ndarray, " a"], other: Int64[ndarray, " b"]) -> I
 
 
 def _vocabulary_signature(tokenizer: Tokenizer) -> str:
-    """The size of the vocabulary, and a hash of its tokens."""
+    """Return the size of the vocabulary, and a hash of its tokens."""
     digest = hashlib.sha256()
     for array in tokenizer.vocabulary.arrays().values():
         digest.update(np.ascontiguousarray(array).data)

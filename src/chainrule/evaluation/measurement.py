@@ -66,7 +66,7 @@ class Measurement:
     context: int | None = field(default=None, compare=False, repr=False)  # tokens, where lines may leave it unused
 
     def notes(self) -> Iterator[str]:
-        """That documents are far shorter than what the model reads at once, if they are."""
+        """Yield that documents are far shorter than what the model reads at once, if they are."""
         mean = self.tokens / max(self.documents, 1)
         if self.context is not None and self.documents > 1 and _FEW * mean <= self.context:
             yield (
@@ -115,7 +115,7 @@ class Measurement:
         )
 
     def __str__(self) -> str:
-        """One figure a line, for people."""
+        """Return one figure a line, for people."""
         lines = [f"{name:<26}{value:>16}  {remark}".rstrip() for name, value, remark in self.rows()]
         if not self.is_distribution:
             lines.append(f"* {NO_DISTRIBUTION}")
@@ -126,7 +126,7 @@ class Measurement:
         return html_table(title, [], [*self.rows(), ("signature", self.signature, "")])
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """For people: name, value and remark of each figure."""
+        """Return the figures for people: name, value and remark of each."""
         low, high = self.interval
         bounds = f"; {low:.4f} to {high:.4f} at 95 %" if math.isfinite(low) else ""
         per_token = "a token, </s> counted" if "</s>" in self.text_signature else "a token, </s> left out"
@@ -156,7 +156,7 @@ class Measurement:
         return figures
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures by name, as numbers and strings (infinities included): a row for pandas.
+        """Return the figures by name, as numbers and strings (infinities included): a row for pandas.
 
         good:  pandas.DataFrame([model.evaluate(file).to_dict() for file in files])
         """
@@ -175,11 +175,11 @@ class Measurement:
         }
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row of the figures."""
+        """Return a row of the figures."""
         return [self.to_dict()]
 
     def as_json(self) -> dict[str, Any]:
-        """The figures by name for JSON, with null for infinity."""
+        """Return the figures by name for JSON, with null for infinity."""
         figures: dict[str, Any] = finite_figures(self.to_dict())
         signature = figures.pop("signature")
         matched = self.matched and list(self.matched)
@@ -188,7 +188,7 @@ class Measurement:
 
 
 def _perplexity(log_prob: float, tokens: int) -> float:
-    """exp(-log P / tokens); infinite if a probability is zero or the result too large for a float."""
+    """Return exp(-log P / tokens); infinite if a probability is zero or the result too large for a float."""
     if tokens == 0:
         return math.inf
     try:
@@ -201,12 +201,12 @@ _ROUNDING = 1e-3  # a row sum that differs from one by less is shown without a w
 
 
 def _mean_length(matched: tuple[int, ...]) -> float:
-    """The mean length of the n-grams that gave the tokens their probabilities."""
+    """Return the mean length of the n-grams that gave the tokens their probabilities."""
     return sum(n * count for n, count in enumerate(matched, 1)) / max(sum(matched), 1)
 
 
 def _figure(number: float) -> str:
-    """A figure with four decimals, or in scientific notation from a billion on."""
+    """Return a figure with four decimals, or in scientific notation from a billion on."""
     return f"{number:,.4f}" if number < 1e9 else f"{number:.4e}"
 
 
@@ -222,7 +222,10 @@ class Breakdown:
 
     @classmethod
     def of(cls, values: Int64[ndarray, " T"], nats: Float64[ndarray, " T"], sizes: Int64[ndarray, " T"]) -> Breakdown:
-        """values: the property of each token, 0 or more. nats: the cost of each token. sizes: its size in bytes."""
+        """Return the cost and size of the tokens, grouped by powers of two of a property.
+
+        values: the property of each token, 0 or more. nats: the cost of each token. sizes: its size in bytes.
+        """
         _, groups = np.frexp(values)  # 0 for 0, 1 for 1, 2 for 2 and 3, ...
         groups = np.minimum(groups, GROUPS - 1)
         return cls(np.bincount(groups, nats, GROUPS), np.bincount(groups, sizes, GROUPS).astype(np.int64))
@@ -236,13 +239,15 @@ class Breakdown:
         return np.flatnonzero(self.bytes).tolist()
 
     def bits_per_byte(self, group: int) -> float:
-        """The bits per byte of a group; infinite if one of its tokens has probability zero, NaN if it has no bytes."""
+        """Return the bits per byte of a group; infinite if one of its tokens has probability zero, NaN if it has no
+        bytes.
+        """
         if not self.bytes[group]:
             return math.nan
         return float(self.nats[group] / math.log(2) / self.bytes[group])
 
     def as_json(self) -> list[dict[str, Any]]:
-        """For each group that has bytes: its first and last value, and its figures."""
+        """Return, for each group that has bytes, its first and last value, and its figures."""
         return [
             {
                 "first": bounds(group)[0],
@@ -255,7 +260,7 @@ class Breakdown:
 
 
 def bounds(group: int) -> tuple[int, int]:
-    """The first and the last value of a group."""
+    """Return the first and the last value of a group."""
     return (1 << group >> 1, (1 << group) - 1)
 
 
@@ -278,7 +283,9 @@ class RowSums(NamedTuple):
 
 
 def row_sums(model: LanguageModel[Any], stream: Int32[ndarray, " T"]) -> RowSums | None:
-    """The sums at evenly spaced positions of a stream of documents, each ending with </s>; None for an empty stream."""
+    """Return the sums at evenly spaced positions of a stream of documents, each ending with </s>; None for an empty
+    stream.
+    """
     if not stream.size:
         return None
     contexts = min(stream.size, _CONTEXTS, max(4, _MAX_PROBS // model.vocabulary_size))

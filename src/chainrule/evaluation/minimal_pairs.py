@@ -71,7 +71,7 @@ class Accuracy:
         return wilson_interval(self.share, self.pairs)
 
     def figures(self) -> dict[str, float]:
-        """The accuracy with its interval, by name."""
+        """Return the accuracy with its interval, by name."""
         low, high = self.interval
         return {"accuracy": self.share, "low": low, "high": high}
 
@@ -97,7 +97,7 @@ class GroupAccuracy:
 
 
 def pairs_table(groups: Sequence[GroupAccuracy]) -> str:
-    """The accuracies in a table, for people."""
+    """Return the accuracies in a table, for people."""
     titles = {"sum": "sum", **{rule: f"per {rule}" for rule in RULES[1:]}}
     header = ["", "pairs", *(cell for rule in RULES for cell in (titles[rule], "95 %")), "ties"]
     rows = []
@@ -111,7 +111,7 @@ def pairs_table(groups: Sequence[GroupAccuracy]) -> str:
 
 
 def read_pairs(names: Iterable[str], on_bad: OnBad = raise_error) -> list[MinimalPair]:
-    """Reads pairs from JSON lines in BLiMP's format.
+    """Read pairs from JSON lines in BLiMP's format.
 
     Fields: `sentence_good`, `sentence_bad`; optionally `UID`, the set (by default the name of the file), and `field`.
     on_bad: a callback that gets a TextError with file and line for each pair with a missing or empty sentence, which is
@@ -136,7 +136,7 @@ def read_pairs(names: Iterable[str], on_bad: OnBad = raise_error) -> list[Minima
 
 
 def _files(names: Iterable[str]) -> Iterator[str]:
-    """The given files; a folder stands for its files of JSON lines. Raises TextError if it has none."""
+    """Yield the given files; a folder stands for its files of JSON lines. Raises TextError if it has none."""
     for name in names:
         if not os.path.isdir(name):
             yield name
@@ -155,7 +155,8 @@ def judge(
     ends: bool = True,
     tokenizer: Tokenizer | None = None,
 ) -> list[GroupAccuracy]:
-    """The accuracy on each set, on each field if pairs have one, in the order of their first pairs, and on all pairs.
+    """Return the accuracy on each set, on each field if pairs have one, in the order of their first pairs, and on all
+    pairs.
 
     score_texts: a function from sentences to their log-probabilities and numbers of tokens.
     ends: whether the scores include the end of the sentence, which then counts as a token, a character and a byte.
@@ -183,13 +184,13 @@ def judge(
 
 
 def _pair(record: dict[str, Any], name: str, location: str) -> MinimalPair:
-    """Raises TextError."""
+    """Return the pair of sentences in a record. Raises TextError."""
     good, bad = (_sentence(record, field, location) for field in ("sentence_good", "sentence_bad"))
     return MinimalPair(good, bad, _name(record, "UID", name, location), _name(record, "field", "", location))
 
 
 def _sentence(record: dict[str, Any], field: str, location: str) -> str:
-    """Raises TextError."""
+    """Return a sentence of a record. Raises TextError."""
     sentence = read_field(record, field, location)
     if not isinstance(sentence, str) or not sentence.strip():
         raise TextError(f"{location}: {field} is {sentence!r}; expected a sentence")
@@ -197,7 +198,7 @@ def _sentence(record: dict[str, Any], field: str, location: str) -> str:
 
 
 def _name(record: dict[str, Any], field: str, default: str, location: str) -> str:
-    """Raises TextError."""
+    """Return the name in a field of a record, or the default. Raises TextError."""
     name = as_written(record.get(field))
     if name is None:
         return default
@@ -214,7 +215,7 @@ def _by_rule(texts: Sequence[str], score_texts: ScoreTexts, ends: bool) -> Score
 
 
 def _tokens_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[tuple[list[int], list[bytes]]]:
-    """The token ids of each text, and the spellings of its unknown tokens."""
+    """Return the token ids of each text, and the spellings of its unknown tokens."""
     encoded = tokenizer.encode_texts(texts)
     unknown: list[list[bytes]] = [[] for _ in texts]
     positions = np.flatnonzero(encoded.ids == UNKNOWN)
@@ -228,6 +229,6 @@ def _accuracies(good: Scores, bad: Scores) -> dict[str, Accuracy]:
 
 
 def _accuracy(good: Float64[ndarray, " pairs"], bad: Float64[ndarray, " pairs"]) -> Accuracy:
-    """How often the good sentences win. Two sentences of probability zero are a tie."""
+    """Return how often the good sentences win. Two sentences of probability zero are a tie."""
     is_tie = np.isclose(good, bad, rtol=_ROUNDING, atol=0)
     return Accuracy(good.size, int(np.count_nonzero((good > bad) & ~is_tie)), int(np.count_nonzero(is_tie)))

@@ -34,7 +34,7 @@ class PseudoScorer(Scorer, Protocol):
         *,
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
     ) -> list[Float32[ndarray, " T"]]:
-        """Scores each token without the rest of its word. begins: whether a token of the vocabulary begins a word."""
+        """Score each token without the rest of its word. begins: whether a token of the vocabulary begins a word."""
 
 
 def pseudo_log_likelihoods(
@@ -47,7 +47,7 @@ def pseudo_log_likelihoods(
     given: Sequence[int] | None = None,
     until: Sequence[int] | None = None,
 ) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
-    """The pseudo-log-likelihood of each text (Salazar et al. 2020), in nats, and its number of tokens.
+    """Return the pseudo-log-likelihood of each text (Salazar et al. 2020), in nats, and its number of tokens.
 
     Unknown tokens include their spelling; </s> is not counted.
     pseudo: "original" predicts each token from all others; "word-l2r" hides the rest of its word from it, too (Kauf and

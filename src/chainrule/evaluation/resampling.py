@@ -66,7 +66,7 @@ def _json_number(number: float) -> float | str | None:
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval (1927) of a share of n cases, which is right for few cases and near 0 and 1."""
+    """Return Wilson's 95 % interval (1927) of a share of n cases, which is right for few cases and near 0 and 1."""
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -74,7 +74,7 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
 
 
 def interval(documents: Documents) -> tuple[float, float]:
-    """The bootstrap percentile interval of bits per byte (Efron 1979), drawing documents with replacement.
+    """Return the bootstrap percentile interval of bits per byte (Efron 1979), drawing documents with replacement.
 
     Infinite if a document has probability zero, NaN if there are fewer than two documents.
     """
@@ -89,7 +89,7 @@ def interval(documents: Documents) -> tuple[float, float]:
 
 
 def difference(ours: Documents, theirs: Documents) -> Difference:
-    """A two-sided test by approximate randomisation (Riezler and Maxwell 2005), and a paired bootstrap interval.
+    """Return a two-sided test by approximate randomisation (Riezler and Maxwell 2005), and a paired bootstrap interval.
 
     Under the null hypothesis, either model could have had either cost of a document; so the costs are swapped at
     random. The p-value is the share of swaps whose difference is at least as large as the observed one, which is itself
@@ -112,7 +112,7 @@ def interval_of_sums(
     value: Callable[..., Float64[ndarray, " resamples"]],
     level: float = LEVEL,
 ) -> tuple[float, float]:
-    """The bootstrap percentile interval of a figure computed from sums over documents, such as an error rate.
+    """Return the bootstrap percentile interval of a figure computed from sums over documents, such as an error rate.
 
     statistics: one array for each system, one row for each document; the same documents are drawn for all systems
     (Koehn 2004). value: takes an array of sums for each system, one row for each resample. NaN if there are fewer than
@@ -135,7 +135,7 @@ def p_value_of_sums(
     theirs: Int64[ndarray, "documents statistics"],
     value: Callable[..., Float64[ndarray, " flips"]],
 ) -> float:
-    """A two-sided test by approximate randomisation, as in `difference`, of a figure computed from sums.
+    """Return a two-sided test by approximate randomisation, as in `difference`, of a figure computed from sums.
 
     ours, theirs: the statistics of the same documents, whose rows are swapped at random. NaN if there are fewer than
     two documents.
@@ -154,13 +154,13 @@ def p_value_of_sums(
 
 
 def _units(values: ndarray) -> ndarray:
-    """Sums over runs of neighbouring documents: at most UNITS of them."""
+    """Return sums over runs of neighbouring documents: at most UNITS of them."""
     run = -(-len(values) // UNITS)
     return values if run <= 1 else np.add.reduceat(values, np.arange(0, len(values), run))
 
 
 def _draws(units: int) -> Iterator[Int64[ndarray, "resamples units"]]:
-    """Indices of drawn units, in batches; RESAMPLES rows in all."""
+    """Yield indices of drawn units, in batches; RESAMPLES rows in all."""
     rng = np.random.default_rng(SEED)
     rows = max(1, _BATCH // units)
     for first in range(0, RESAMPLES, rows):
@@ -168,7 +168,7 @@ def _draws(units: int) -> Iterator[Int64[ndarray, "resamples units"]]:
 
 
 def _signs(units: int) -> Iterator[Float64[ndarray, "flips units"]]:
-    """Random signs, -1 and 1, in batches; FLIPS rows in all."""
+    """Yield random signs, -1 and 1, in batches; FLIPS rows in all."""
     rng = np.random.default_rng(SEED)
     rows = max(1, _BATCH // units)
     for first in range(0, FLIPS, rows):
@@ -183,8 +183,9 @@ def _percentiles(nats_per_byte: Float64[ndarray, " resamples"]) -> tuple[float, 
 
 
 def _bounds(figures: Float64[ndarray, " resamples"], level: float = LEVEL) -> tuple[float, float]:
-    """The quantiles of resampled figures. Between two of which one is infinite, the outer one is taken: infinity has no
-    middle.
+    """Return the quantiles of resampled figures.
+
+    Between two of which one is infinite, the outer one is taken: infinity has no middle.
     """
     tail = (1 - level) / 2
     if np.isinf(figures).any():
@@ -196,6 +197,6 @@ def _bounds(figures: Float64[ndarray, " resamples"], level: float = LEVEL) -> tu
 
 
 def share_cells(share: float, interval: tuple[float, float]) -> tuple[str, str]:
-    """A share and its interval, as cells of a table in percent."""
+    """Return a share and its interval, as cells of a table in percent."""
     low, high = interval
     return f"{share:.1%}", f"{100 * low:.1f}-{100 * high:.1f}"

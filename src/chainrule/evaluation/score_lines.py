@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def sentence_lines(scores: SentenceScores, block: Block, per_nat: float = 1.0) -> UInt8[ndarray, " bytes"]:
-    """The lines for the documents of a block; line ends within documents become spaces. per_nat: what a nat is."""
+    """Return the lines for the documents of a block; line ends within them become spaces. per_nat: what a nat is."""
     stops = block.stops()
     out = np.empty(NUMBERS_ROOM * stops.size + block.text.size, np.uint8)
     log_probs = np.where(scores.log_probs == -np.inf, -np.inf, np.clip(per_nat * scores.log_probs, -LARGEST, LARGEST))
@@ -28,7 +28,7 @@ def sentence_lines(scores: SentenceScores, block: Block, per_nat: float = 1.0) -
 
 
 def sentences_as_json(scores: SentenceScores, block: Block) -> Iterator[dict[str, Any]]:
-    """As `sentence_lines`, for JSON, where null stands for infinity."""
+    """Yield the figures of `sentence_lines` for JSON, where null stands for infinity."""
     columns = scores.log_probs.tolist(), scores.tokens.tolist(), scores.unknown.tolist()
     for text, log_prob, tokens, oov in zip(block.documents(), *columns, strict=True):
         yield {"text": text, "log_prob": finite(log_prob), "tokens": tokens, "oov": oov}

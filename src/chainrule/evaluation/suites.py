@@ -131,7 +131,9 @@ class SuiteAccuracy:
 
 
 def suites_table(suites: Sequence[SuiteAccuracy]) -> str:
-    """The accuracies in a table, for people: of suites, of each of several predictions, and the mean over suites."""
+    """Return the accuracies in a table, for people: of suites, of each of several predictions, and the mean over
+    suites.
+    """
     rows = []
     for suite in suites:
         parts = suite.predictions if len(suite.predictions) > 1 else ()
@@ -147,7 +149,10 @@ def suites_table(suites: Sequence[SuiteAccuracy]) -> str:
 def judge_suites(
     suites: Sequence[Suite], score_regions: ScoreRegions, progress: Progress = silent
 ) -> list[SuiteAccuracy]:
-    """The accuracy on each suite. score_regions: a function from sentences, as regions, to the bits of each region."""
+    """Return the accuracy on each suite.
+
+    score_regions: a function from sentences, as regions, to the bits of each region.
+    """
     pairs = [(item, name) for suite in suites for item in suite.items for name in item.conditions]
     sentences = [list(item.conditions[name].values()) for item, name in pairs]
     bits: dict[int, dict[str, dict[int, float]]] = {}
@@ -160,7 +165,7 @@ def judge_suites(
 
 
 def _judge(suite: Suite, bits: Sequence[Bits]) -> SuiteAccuracy:
-    """bits: of each item."""
+    """Return the accuracy on a suite. bits: of each item."""
     strict, lenient = (
         np.array([[holds(formula, own, ties=ties) for own in bits] for _, formula in suite.formulas])
         for ties in (False, True)
@@ -175,7 +180,7 @@ def _judge(suite: Suite, bits: Sequence[Bits]) -> SuiteAccuracy:
 
 
 def holds(formula: Formula, bits: Bits, *, ties: bool = False) -> bool:
-    """Whether a formula is true. ties: whether < and > hold between equal numbers.
+    """Return whether a formula is true. ties: whether < and > hold between equal numbers.
 
     Sums that are not numbers (infinity less infinity) are a tie.
     """
@@ -194,7 +199,7 @@ def holds(formula: Formula, bits: Bits, *, ties: bool = False) -> bool:
 
 
 def _sum(formula: Formula, bits: Bits) -> tuple[float, float]:
-    """The value of a formula, and the sum of what it adds up, whatever the signs."""
+    """Return the value of a formula, and the sum of what it adds up, whatever the signs."""
     if isinstance(formula, Operation):
         (left, left_size), (right, right_size) = (_sum(side, bits) for side in (formula.left, formula.right))
         return left + right if formula.operator == "+" else left - right, left_size + right_size
@@ -211,7 +216,7 @@ _CLOSING = {"[": "]", "(": ")"}
 
 
 def parse_formula(text: str) -> Formula:
-    """Reads the formula of a prediction. Raises TextError, which says where it is wrong.
+    """Read the formula of a prediction. Raises TextError, which says where it is wrong.
 
     good:  parse_formula("[(6;%a%) + (7;%a%)] < (6;%b%)")
     bad:   parse_formula("(6;%a%) < (6;%b%) < 3")  # one comparison of two sums
@@ -247,7 +252,7 @@ class _Reader:
         self._text, self._parts, self.next = text, parts, 0
 
     def read(self, level: int, depth: int) -> Formula:
-        """The longest formula from here whose operators outside brackets bind at least like those of a level."""
+        """Return the longest formula from here whose operators outside brackets bind at least like those of a level."""
         if level == len(_LEVELS):
             return self._atom(depth)
         left = self.read(level + 1, depth)
@@ -301,7 +306,7 @@ def _regions_in(formula: Formula) -> Iterator[RegionSum]:
 
 
 def read_suite(name: str, on_bad: OnBad = raise_error) -> Suite:
-    """Reads a suite, a JSON file as SyntaxGym has them, perhaps compressed.
+    """Read a suite, a JSON file as SyntaxGym has them, perhaps compressed.
 
     on_bad: a callback that gets a TextError with file and item for each item that the formulas cannot be applied to, or
     that is not of the format; it is left out. Raises TextError if the file or a formula is wrong, or no item is left.
@@ -352,7 +357,7 @@ def read_suite(name: str, on_bad: OnBad = raise_error) -> Suite:
 
 
 def _listed(numbers: Sequence[str]) -> str:
-    """item 3; items 1, 2, 3, 4, 5 and 19 more."""
+    """Return item 3; items 1, 2, 3, 4, 5 and 19 more."""
     if len(numbers) == 1:
         return f"item {numbers[0]}"
     more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
@@ -360,7 +365,7 @@ def _listed(numbers: Sequence[str]) -> str:
 
 
 def _item(record: Any, number: str, formulas: Iterable[tuple[str, Formula]]) -> Item:
-    """Raises TextError, which does not say which item it is."""
+    """Return the item in a record. Raises TextError, which does not say which item it is."""
     conditions: dict[str, dict[int, str]] = {}
     try:
         for condition in record["conditions"]:
@@ -412,7 +417,8 @@ def region_bits(
     *,
     word_ends: bool = True,
 ) -> list[Float64[ndarray, " regions"]]:
-    """The surprisal of each region of some sentences, in bits, unknown words with their spelling; 0 of an empty one.
+    """Return the surprisal of each region of some sentences, in bits, unknown words with their spelling; 0 of an empty
+    one.
 
     sentences: the contents of their regions. word_ends: whether the end of a word is paid for in the region where it
     ends, and not in the next, see `chainrule.evaluation.surprisal`. What has the same tokens after the same tokens
@@ -445,7 +451,7 @@ def region_bits(
 def _regions_of(
     regions: Sequence[str], aligned: Alignment, tokens: slice, first_byte: int, tokenizer: Tokenizer
 ) -> Int64[ndarray, " T"]:
-    """The region of each token of a sentence. first_byte: where the sentence begins in the aligned text.
+    """Return the region of each token of a sentence. first_byte: where the sentence begins in the aligned text.
 
     Borders are found by counting visible bytes, since a tokenizer may remove spaces or put them elsewhere.
     """
@@ -461,7 +467,7 @@ def _regions_of(
 
 
 def _visible(regions: Sequence[str], tokenizer: Tokenizer) -> int:
-    """How many visible bytes the normalised text of the first regions of a sentence has."""
+    """Return how many visible bytes the normalised text of the first regions of a sentence has."""
     text = " ".join(region.lstrip() for region in regions if region.strip())
     aligned = tokenizer.align(tokenizer.encode_texts([text]))
     return int(np.count_nonzero(~is_white(aligned.text)))

@@ -60,7 +60,7 @@ class Units:
 
 
 def units(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment, by: By) -> Units:
-    """The units of some documents. ids: their tokens. aligned: the positions of these in the text."""
+    """Return the units of some documents. ids: their tokens. aligned: the positions of these in the text."""
     if by == "tokens":
         return _tokens(ids, scored, aligned)
     if by == "words":
@@ -90,7 +90,7 @@ def _words(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment)
 def _spread(
     ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment, begins: Int64[ndarray, " units"]
 ) -> Units:
-    """Each token's log-probability, spread evenly over its bytes. begins: where the units begin in the text."""
+    """Return each token's log-probability, spread evenly over its bytes. begins: where the units begin in the text."""
     text = aligned.text
     first = np.concatenate([[0], aligned.stops[:-1]])  # with the white space before the token
     sizes = aligned.stops - first
@@ -109,7 +109,8 @@ def _spread(
 
 
 def word_borders(tokenizer: Tokenizer, convention: Convention = "chainrule") -> Bool[ndarray, " V"] | None:
-    """The tokens that say that the word before them has ended; None where tokens are words, so that all of them do.
+    """Return the tokens that say that the word before them has ended; None where tokens are words, so that all of them
+    do.
 
     convention: chainrule's are those that begin with white space, and </s>. minicons' `bow_correction` takes those that
     begin with a space alone, and not the end of the text (minicons 0.3.39). Its softmax is that of the file, in which
@@ -125,7 +126,7 @@ def word_borders(tokenizer: Tokenizer, convention: Convention = "chainrule") -> 
 def log_word_ends(
     model: LanguageModel[Any], tokenizer: Tokenizer, texts: Sequence[Int32[ndarray, " T"]]
 ) -> list[Float64[ndarray, " T+2"]]:
-    """log P(the word ends | the first tokens of a text), before each token, before </s> and after it, in nats.
+    """Return log P(the word ends | the first tokens of a text), before each token, before </s> and after it, in nats.
 
     texts: the tokens of each, without </s>. Both ends of a text are certain: 0. So are all where tokens are words.
     """
@@ -146,7 +147,7 @@ class Contexts(NamedTuple):
     shifts: Float64[ndarray, " T+1"]  # to add to log_probs for P(token | its own window); zeros without a limit
 
     def log_text_word_ends(self, unseen_types: int, *, unknown_ends_word: bool) -> Float64[ndarray, " T+2"]:
-        """`log_word_ends` under the distribution over texts, P' of `token_scores`, in place of the model's own.
+        """Return `log_word_ends` under the distribution over texts, P' of `token_scores`, in place of the model's own.
 
         unknown_ends_word: whether <unk> is one of the tokens that say that a word has ended.
         """
@@ -166,7 +167,7 @@ def read_contexts(
     entropy: bool = False,
     banned: bool = False,
 ) -> list[Contexts]:
-    """Reads the distribution at each position of some texts, each by itself.
+    """Read the distribution at each position of some texts, each by itself.
 
     texts: the tokens of each, without </s>. borders: the tokens that say that a word has ended, if that is asked for.
     entropy: whether entropies and ranks are asked for. banned: whether a network's tokens that never come, such as <s>,
@@ -223,7 +224,7 @@ def read_block(
     entropy: bool = False,
     convention: Convention = "chainrule",
 ) -> list[Contexts] | None:
-    """What a model expected before each token of the documents of a block; None where nothing of it is needed.
+    """Return what a model expected before each token of the documents of a block; None where nothing of it is needed.
 
     Networks are always read so, that the scores of their tokens do not depend on what else is asked for. By minicons'
     convention, the tokens of others' files that never come, such as <s>, have what the file's softmax gives them.
@@ -247,7 +248,7 @@ def score_alone(
     *,
     only_spelled: bool = False,
 ) -> TokenLogProbs:
-    """The scores of the tokens of a block, of which each document is read by itself.
+    """Return the scores of the tokens of a block, of which each document is read by itself.
 
     contexts: what the model expected, if that was read; scores of networks are always taken from it. only_spelled:
     whether the correction for unseen types may be anything, which is less work.
@@ -264,12 +265,12 @@ def score_alone(
 
 
 def has_text_rows(model: LanguageModel[Any]) -> bool:
-    """Whether a model gives the distributions at all positions of texts at once, as networks do."""
+    """Return whether a model gives the distributions at all positions of a text at once, as networks do."""
     return hasattr(model, "text_rows") or hasattr(model, "read_contexts")
 
 
 def no_contexts(tokens: int) -> Contexts:
-    """Contexts of a text of so many tokens, of zeros."""
+    """Return contexts of a text of so many tokens, of zeros."""
     log_probs, unknown, entropies, shifts = np.zeros((4, tokens + 1))
     return Contexts(log_probs, unknown, np.zeros(tokens + 2), entropies, np.zeros(tokens + 1, np.int64), shifts)
 
@@ -295,7 +296,7 @@ def word_entropies(
     borders: Bool[ndarray, " V"],
     samples: int,
 ) -> Entropy:
-    """Estimates the entropy of the next word, of which tokens are pieces, before the words of a text.
+    """Estimate the entropy of the next word, which may have several tokens, before the words of a text.
 
     By the chain rule, a word's entropy is that of its first token, among those that may begin one, and the mean over
     words of the entropies of what follows: whether the word ends here, or which token continues it. So each of the
@@ -345,12 +346,12 @@ def _entropy_of(probs: Float64[ndarray, " n"]) -> float:
 
 
 class WordFigures(NamedTuple):
-    """Of the words of a text, </s> last, in nats. None where not asked for.
+    """Figures of the words of a text, </s> last, in nats. None where not asked for.
 
-    corrections: to add to the log-probability of each word's tokens, so that it has its own end. text_corrections: the
-    same, to add to its log-probability as a piece of the text. entropies: of the next token, before the word's first
-    one. ranks: of the word's first token. of_words: entropies of the next word. shifts: to add where words have no ends
-    of their own, so that each token has its probability in its own window; see `Contexts`.
+    corrections: to add to the log-probability of each word's tokens, to count its end and not that of the word before.
+    text_corrections: the same, to add to its log-probability as a part of the text. entropies: of the next token,
+    before the word's first one. ranks: of the word's first token. of_words: entropies of the next word. shifts: to add
+    in place of corrections, so that each token has its probability in its window; see `Contexts`.
     """
 
     corrections: Float64[ndarray, " words"] | None
@@ -372,11 +373,11 @@ def word_figures(
     entropy: bool = False,
     drawn: int = 0,
 ) -> list[WordFigures]:
-    """Figures of the words of each document of a block, beside the log-probabilities of their tokens.
+    """Return figures of the words of each document of a block, beside the log-probabilities of their tokens.
 
     unseen_types: those of the model's speller. contexts: as `read_block` gives them; None where tokens are words, and
     have no corrections. drawn: the number of words drawn before each one, to estimate the entropy of the next word
-    where tokens are pieces; 0 for none.
+    where a word may have several tokens; 0 for none.
     """
     encoded = tokenizer.encode_block(block)
     words, texts = words_of(encoded.ids, tokenizer.align(encoded)), documents_of(encoded.ids)
@@ -412,7 +413,9 @@ _TEXTS_TOGETHER = 32  # read step by step, each step of all at once
 def _distributions(
     model: LanguageModel[Any], texts: Sequence[Int32[ndarray, " T"]], *, banned: bool = False
 ) -> Iterator[tuple[Sequence[int], Sequence[int], Float32[ndarray, "part V"]]]:
-    """Distributions of the next token, each with its text and how many of this text's tokens were read before it."""
+    """Yield distributions of the next token, each with its text and how many of this text's tokens were read
+    before it.
+    """
     if has_text_rows(model):  # networks: each text with the bits that it has alone
         together = cast("Any", model).text_rows
         places = [(number, place) for number, text in enumerate(texts) for place in range(len(text) + 1)]

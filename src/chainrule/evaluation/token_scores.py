@@ -81,11 +81,11 @@ def score_tokens(
     end: bool = True,
     alone: bool = False,
 ) -> TokenLogProbs:
-    """The log-probabilities of the tokens of encoded documents, each scored by itself.
+    """Return the log-probabilities of the tokens of encoded documents, each scored by itself.
 
     given: for each document, how many of its first tokens are context only, and not scored; by default none. end:
     whether </s> is predicted and scored after each document. alone: whether networks, whose last bits depend on what
-    else they read in a pass, get each document in a call of its own.
+    else they read in a pass, get each document in a separate call.
     """
     sequences = documents_of(encoded.ids)
     firsts = [0] * len(sequences) if given is None else given
@@ -116,7 +116,7 @@ def score_stream_tokens(
     closed: Float64[ndarray, " T"] | Float32[ndarray, " T"],
     log_share: Float64[ndarray, " T"] | Float32[ndarray, " T"],
 ) -> TokenLogProbs:
-    """The log-probabilities of the tokens of a stream.
+    """Return the log-probabilities of the tokens of a stream.
 
     closed: the model's log-probabilities of its tokens. log_share: those of <unk> at their positions.
     """
@@ -132,7 +132,7 @@ def score_stream_tokens(
 def score_documents(
     model: Measurable, speller: Speller, encoded: Encoded, *, given: Sequence[int] | None = None, end: bool = True
 ) -> tuple[Float64[ndarray, " documents"], Int64[ndarray, " documents"]]:
-    """The log-probability of each document, in nats, and its number of tokens.
+    """Return the log-probability of each document, in nats, and its number of tokens.
 
     given: as in `score_tokens`. end: whether </s> is included.
     """
@@ -151,7 +151,7 @@ def _join(rows: list[Any]) -> Float64[ndarray, " T"]:
 def _unseen_terms(
     log_share: Float64[ndarray, " T"], unknown: Bool[ndarray, " T"], types: int
 ) -> Float64[ndarray, " T"]:
-    """-log Z(h), plus log U for unknown tokens. log_share: log P(<unk> | context) at every position."""
+    """Return -log Z(h), plus log U for unknown tokens. log_share: log P(<unk> | context) at every position."""
     if types == 1:
         return np.zeros(log_share.size)
     with np.errstate(divide="ignore"):
@@ -159,7 +159,7 @@ def _unseen_terms(
 
 
 def _spelling_log_probs(speller: Speller, tokens: list[bytes]) -> Float64[ndarray, " T"]:
-    """The log-probability of each token's spelling, computed once for each type."""
+    """Return the log-probability of each token's spelling, computed once for each type."""
     types = list(dict.fromkeys(tokens))
     log_probs = dict(zip(types, speller.log_probs(types).tolist(), strict=True))
     return np.array([log_probs[token] for token in tokens], np.float64)
@@ -175,7 +175,7 @@ class SentenceScores:
 
 
 def score_sentences(model: Scorer, stream: Int32[ndarray, " T"], *, running: bool = False) -> SentenceScores:
-    """Scores the documents of a stream, each ending with </s>, and each by itself.
+    """Score the documents of a stream, each ending with </s>, and each by itself.
 
     running: whether a network with memory="stream" reads earlier documents as the context of later ones.
     """

@@ -54,7 +54,10 @@ _BLOCK = 1 << 20  # probabilities of each model that are in memory at a time
 
 @dataclass
 class AdaptiveState:
-    """parts: the state of each component. memory: their decaying means. rows: their distributions, once computed."""
+    """The state of an adaptive mixture.
+
+    parts: the state of each component. memory: their decaying means. rows: their distributions, once computed.
+    """
 
     parts: tuple[Any, ...]
     memory: Float64[ndarray, "B K 2"]
@@ -73,12 +76,12 @@ class Gate(NamedTuple):
 
 
 def linear_gate(linear: Float64[ndarray, "F K"]) -> Gate:
-    """A gate without hidden units."""
+    """Return a gate without hidden units."""
     return Gate(linear, np.empty((len(linear), 0)), np.empty((0, linear.shape[1])))
 
 
 def gate_of(arrays: Mapping[str, ndarray]) -> Gate:
-    """The gate of a saved mixture. Raises ModelFormatError."""
+    """Return the gate of a saved mixture. Raises ModelFormatError."""
     linear = arrays["gate"]
     hidden = [arrays[name] for name in ("gate.inner", "gate.outer") if name in arrays]
     if linear.ndim != 2 or len(hidden) == 1 or any(array.ndim != 2 for array in hidden):
@@ -100,11 +103,11 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         weights: Float64[ndarray, "1 K"],
         gain: float = 0.0,
     ) -> None:
-        """gate: one with features for distributions sees them. weights: the mean weights on the text that the gate was
-        learned on. gain: what it gained on a tenth of that text, which it did not learn from, over constant weights, in
-        nats a token.
+        """Check the gate, and store it.
 
-        Raises ModelFormatError.
+        gate: one with features for distributions sees them. weights: the mean weights on the text that the gate was
+        learned on. gain: what it gained on a tenth of that text, which it did not learn from, over constant weights, in
+        nats a token. Raises ModelFormatError.
         """
         self.components, self.vocabulary_size = components, components.vocabulary_size
         self.witnesses = _witnesses(components)
@@ -129,17 +132,17 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         return "distributions" if self.sees_rows else "evidence"
 
     def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         return self._score(sequences, prefixes, end=end, unknown=False)
 
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
     ) -> list[ndarray]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         return self._score(sequences, prefixes, end=end, unknown=True)
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
-        """As `Scorer.score_stream`."""
+        """Implement `Scorer.score_stream`."""
         if self.sees_rows:
             return self.score_stream_with_unknown(stream)[0]
         scores, _, evidence = self._scores(stream, lambda model: (model.score_stream(stream), None))
@@ -148,7 +151,7 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
     def score_stream_with_unknown(
         self, stream: Int32[ndarray, " T"], on_share: Callable[[float], None] | None = None
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their positions.
+        """Return the log-probabilities of a stream's tokens, and of <unk> at their positions.
 
         on_share: called with the share that is done.
         """
@@ -160,7 +163,7 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         return self._mix(scores, shares, stream, evidence)
 
     def start(self, prefixes: Sequences) -> AdaptiveState:
-        """As `LanguageModel.start`."""
+        """Implement `LanguageModel.start`."""
         from chainrule.mixture.adaptive_kernels import features_of_stream
 
         parts = tuple(model.start(prefixes) for model in self.components.models)
@@ -175,7 +178,7 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         return AdaptiveState(parts, memory)
 
     def next_log_probs(self, state: AdaptiveState) -> Float32[ndarray, "B V"]:
-        """As `LanguageModel.next_log_probs`."""
+        """Implement `LanguageModel.next_log_probs`."""
         rows = self._rows(state)
         weights = self._log_weights(state)[:, :, None]  # (B, K, 1)
         mixed = rows[0] + weights[:, 0]
@@ -184,11 +187,11 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         return mixed
 
     def weights_of(self, state: AdaptiveState) -> Float32[ndarray, "B K"]:
-        """The weights of the models in each row."""
+        """Return the weights of the models in each row."""
         return np.exp(self._log_weights(state))
 
     def _rows(self, state: AdaptiveState) -> list[Float32[ndarray, "B V"]]:
-        """The distributions of the components, which the state keeps."""
+        """Return the distributions of the components, which the state keeps."""
         models = self.components.models
         state.rows = state.rows or [model.next_log_probs(part) for model, part in zip(models, state.parts, strict=True)]
         return state.rows
@@ -204,7 +207,7 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         return log_weights.astype(np.float32)
 
     def advance(self, state: AdaptiveState, tokens: Int32[ndarray, " B"]) -> AdaptiveState:
-        """As `LanguageModel.advance`."""
+        """Implement `LanguageModel.advance`."""
         from chainrule.mixture.adaptive_kernels import remember_rows
 
         check_rows(tokens, len(state.memory))
@@ -221,19 +224,19 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         return AdaptiveState(parts, memory)
 
     def select(self, state: AdaptiveState, rows: Int32[ndarray, " new_B"]) -> AdaptiveState:
-        """As `LanguageModel.select`."""
+        """Implement `LanguageModel.select`."""
         parts = tuple(model.select(part, rows) for model, part in zip(self.components.models, state.parts, strict=True))
         kept = None if state.rows is None else [own[rows] for own in state.rows]
         return AdaptiveState(parts, state.memory[rows], kept)
 
     def join(self, states: Sequence[AdaptiveState]) -> AdaptiveState:
-        """As `LanguageModel.join`."""
+        """Implement `LanguageModel.join`."""
         by_model = zip(*(state.parts for state in states), strict=True)
         parts = tuple(model.join(own) for model, own in zip(self.components.models, by_model, strict=True))
         return AdaptiveState(parts, np.concatenate([state.memory for state in states]))
 
     def _score(self, sequences: Sequences, prefixes: Sequences | None, *, end: bool, unknown: bool) -> list[ndarray]:
-        """The mixed log-probabilities of the tokens, or of <unk> at their positions."""
+        """Return the mixed log-probabilities of the tokens, or of <unk> at their positions."""
         check_prefixes(len(sequences), prefixes)
         before = [np.empty(0, np.int32)] * len(sequences) if prefixes is None else prefixes
         heads, tails = _split_documents(before, self.vocabulary_size)
@@ -272,8 +275,8 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         Float32[ndarray, "W T 3"],
         Float64[ndarray, "T S"],
     ]:
-        """For `_mix`: the components' log-probabilities, those of <unk>, the texts, the evidence, and what describes
-        distributions.
+        """Return, for `_mix`, the components' log-probabilities, those of <unk>, the texts, the evidence, and what
+        describes distributions.
 
         heads: what comes before each text; None: texts are one stream, without </s> after it. parts_of: gives the
         distributions of models at all positions; None, or where it gives None: they are computed step by step.
@@ -312,7 +315,7 @@ class AdaptiveMixture(ByDistributions[AdaptiveState]):
         score: Callable[[LanguageModel[Any]], tuple[Float32[ndarray, " T"], Float32[ndarray, " T"] | None]],
         on_share: Callable[[float], None] | None = None,
     ) -> tuple[Float32[ndarray, "K T"], Float32[ndarray, "K T"], Float32[ndarray, "W T 3"]]:
-        """For `_mix`: the components' log-probabilities, those of <unk>, and the evidence.
+        """Return, for `_mix`, the components' log-probabilities, those of <unk>, and the evidence.
 
         score: gives the first two of a model, or the first alone. A cache, which takes long, is read once for all.
         """
@@ -355,7 +358,7 @@ def _take(
     others: Float32[ndarray, "K T"],
     shapes: Float64[ndarray, "T S"],
 ) -> None:
-    """Writes what is needed of the distributions at some places. rows: may be more, of places after the stream."""
+    """Write what is needed of the distributions at some places. rows: may be more, of places after the stream."""
     rows = [row[: len(places)] for row in rows]
     for own, other, row in zip(scores, others, rows, strict=True):
         own[places], other[places] = row[np.arange(len(places)), stream[places]], row[:, UNKNOWN]
@@ -376,7 +379,7 @@ def features_for_tuning(
     stream: Int32[ndarray, " T"],
     shapes: Float64[ndarray, "T S"] | None = None,
 ) -> Float64[ndarray, "T F"]:
-    """The features at each position of a stream, which the gate is learned from.
+    """Return the features at each position of a stream, which the gate is learned from.
 
     scores: of the components. shapes: as `shapes_for_tuning` gives them, for a gate that sees distributions.
     """
@@ -390,14 +393,14 @@ def features_for_tuning(
 
 
 def can_see_rows(components: Components) -> bool:
-    """Whether all models give their distributions along a stream, and these are small: reading those of 10,000 words
-    takes far longer than what they tell is worth.
+    """Return whether all models give their distributions along a stream, and these are small: reading those of 10,000
+    words takes far longer than what they tell is worth.
     """
     return components.vocabulary_size <= SMALL_VOCABULARY and all(map(reads_streams, components.models))
 
 
 def shapes_for_tuning(components: Components, stream: Int32[ndarray, " T"]) -> Float64[ndarray, "T S"]:
-    """What describes the distributions at each position of a stream."""
+    """Return what describes the distributions at each position of a stream."""
     count = len(components.models)
     gate = linear_gate(np.zeros((feature_count(count, len(_witnesses(components)), sees_rows=True), count)))
     size = max(1, _BLOCK // components.vocabulary_size)
@@ -406,14 +409,14 @@ def shapes_for_tuning(components: Components, stream: Int32[ndarray, " T"]) -> F
 
 
 def feature_count(models: int, witnesses: int, *, sees_rows: bool = False) -> int:
-    """How many features a context has."""
+    """Return how many features a context has."""
     from chainrule.mixture.adaptive_kernels import OF_WITNESS
 
     return 1 + _MEMORY * models + OF_WITNESS * witnesses + (shape_count(models) if sees_rows else 0)
 
 
 def shape_count(models: int) -> int:
-    """How many numbers describe the distributions at a position."""
+    """Return how many numbers describe the distributions at a position."""
     from chainrule.mixture.adaptive_kernels import OF_ROW
 
     return OF_ROW * models
@@ -426,7 +429,7 @@ def _witnesses(components: Components) -> list[int]:
 def stream_evidence(
     components: Components, stream: Int32[ndarray, " T"], known: Sequence[Float32[ndarray, "T 3"] | None] = ()
 ) -> Float32[ndarray, "W T 3"]:
-    """What each witness among the models has seen of the context at each position of a stream.
+    """Return what each witness among the models has seen of the context at each position of a stream.
 
     known: that of each model, if it was computed before.
     """
@@ -436,7 +439,7 @@ def stream_evidence(
 
 
 def witness(model: Any) -> Witness | None:
-    """The model as a witness; None if it is none. The states of a rescaled model are those of the model."""
+    """Return the model as a witness; None if it is none. The states of a rescaled model are those of the model."""
     own = model.model if isinstance(model, RescaledUnknown) else model
     return own if isinstance(own, Witness) else None
 
@@ -444,7 +447,7 @@ def witness(model: Any) -> Witness | None:
 def _split_documents(
     prefixes: Sequences, vocabulary_size: int
 ) -> tuple[list[Int32[ndarray, " T"]], list[Int32[ndarray, " T"]]]:
-    """Each prefix up to the last </s> in it, and the part after that, which is of the document that goes on.
+    """Return each prefix up to the last </s> in it, and the part after that, which is of the document that goes on.
 
     Raises SettingError where an id is outside the vocabulary.
     """

@@ -26,7 +26,7 @@ OF_ROW = 3  # numbers that describe a model's distribution
 
 @kernel
 def fill_features(memory: Array, evidence: Array, shapes: Array, row: int, features: Array) -> None:
-    """memory: (K, 2). evidence: (W, rows, 3). shapes: (rows, S). features: (F,)."""
+    """Fill in the features of a row. memory: (K, 2). evidence: (W, rows, 3). shapes: (rows, S). features: (F,)."""
     features[0] = 1.0
     at = 1
     for k in range(memory.shape[0]):
@@ -46,7 +46,7 @@ def fill_features(memory: Array, evidence: Array, shapes: Array, row: int, featu
 
 @kernel
 def remember(memory: Array, scores: Array) -> None:
-    """Adds a token's log-probabilities, (K,), to the decaying means, (K, 2); each is less their mean over models."""
+    """Add a token's log-probabilities, (K,), to the decaying means, (K, 2); each is less their mean over models."""
     best, mean = -math.inf, 0.0
     for k in range(scores.size):
         best = max(best, np.float64(scores[k]))
@@ -62,7 +62,7 @@ def remember(memory: Array, scores: Array) -> None:
 
 @kernel
 def fill_log_weights(features: Array, gate: Array, inner: Array, outer: Array, hidden: Array, weights: Array) -> None:
-    """The logarithms of the weights: log softmax over models of features . gate + tanh(features . inner) . outer.
+    """Write the logarithms of the weights: log softmax over models of features . gate + tanh(features . inner) . outer.
 
     gate: (F, K). inner: (F, H). outer: (H, K). hidden: (H,), overwritten.
     """
@@ -90,7 +90,8 @@ def fill_log_weights(features: Array, gate: Array, inner: Array, outer: Array, h
 
 @allocating_kernel
 def describe_rows(rows: Array, shapes: Array) -> None:
-    """Of each model's distribution: its largest log-probability, its entropy, and its divergence from the mean of all.
+    """Describe each model's distribution: its largest log-probability, its entropy, and its divergence from the mean of
+    all.
 
     rows: log-probabilities, (K, R, V). shapes: (R, S). In nats. The divergences are those of Jensen and Shannon, which
     are finite where a model gives a token no probability: none is above log K.
@@ -118,7 +119,9 @@ def describe_rows(rows: Array, shapes: Array) -> None:
 def features_of_stream(
     scores: Array, stream: Array, evidence: Array, shapes: Array, memory: Array, features: Array
 ) -> None:
-    """The features at each position of a stream. memory: that before the stream, (K, 2); becomes that after it."""
+    """Write the features at each position of a stream. memory: that before the stream, (K, 2); becomes that after
+    it.
+    """
     own = np.empty(scores.shape[0], np.float32)
     for i in range(stream.size):
         fill_features(memory, evidence, shapes, i, features[i])
@@ -142,7 +145,7 @@ def mix_stream(
     mixed: Array,
     mixed_others: Array,
 ) -> None:
-    """Mixes the log-probabilities of a stream's tokens, (K, T), and others at the same positions, (K, T) or (K, 0)."""
+    """Mix the log-probabilities of a stream's tokens, (K, T), and others at the same positions, (K, T) or (K, 0)."""
     memory = np.zeros((scores.shape[0], 2))
     features, log_weights = np.empty(gate.shape[0]), np.empty(gate.shape[1])
     hidden = np.empty(inner.shape[1])
@@ -176,7 +179,10 @@ def _log_sum(log_weights: Array, scores: Array, i: int) -> float:
 def log_weights_of_rows(
     memory: Array, evidence: Array, shapes: Array, gate: Array, inner: Array, outer: Array, log_weights: Array
 ) -> None:
-    """memory: (B, K, 2). evidence: (W, B, 3). shapes: (B, S). log_weights: (B, K)."""
+    """Write the logarithms of the weights in each row.
+
+    memory: (B, K, 2). evidence: (W, B, 3). shapes: (B, S). log_weights: (B, K).
+    """
     features, hidden = np.empty(gate.shape[0]), np.empty(inner.shape[1])
     for row in range(memory.shape[0]):
         fill_features(memory[row], evidence, shapes, row, features)
@@ -185,7 +191,10 @@ def log_weights_of_rows(
 
 @allocating_kernel
 def remember_rows(memory: Array, scores: Array, tokens: Array) -> None:
-    """memory: (B, K, 2). scores: (K, B). A row whose token is </s> forgets."""
+    """Add the log-probabilities of a token in each row to the memory.
+
+    memory: (B, K, 2). scores: (K, B). A row whose token is </s> forgets.
+    """
     own = np.empty(scores.shape[0], np.float32)
     for row in range(memory.shape[0]):
         for k in range(own.size):

@@ -48,13 +48,13 @@ class WatchedCache:
     parts: list[Float32[ndarray, "part 3"]] = field(default_factory=list)
 
     def stream_rows(self, stream: Int32[ndarray, " T"], size: int) -> Iterator[Float32[ndarray, "part V"]]:
-        """As `StreamReader.stream_rows`."""
+        """Implement `StreamReader.stream_rows`."""
         for rows, evidence in self.cache.stream_rows_with_evidence(stream, size):
             self.parts.append(evidence)
             yield rows
 
     def seen(self) -> Float32[ndarray, "T 3"]:
-        """The evidence at all positions that were read."""
+        """Return the evidence at all positions that were read."""
         return np.concatenate([np.empty((0, EVIDENCE), np.float32), *self.parts])
 
 
@@ -64,51 +64,51 @@ class NGramCache(ByDistributions["Recent"]):
     end = END
 
     def __init__(self, vocabulary_size: int, words: int, order: int = 1) -> None:
-        """Raises SettingError."""
+        """Store the settings. Raises SettingError."""
         config = CacheConfig(words=words, order=order)
         self.vocabulary_size, self.words, self.order = vocabulary_size, config.words, config.order
 
     def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         stream, spans = in_one_stream(sequences, prefixes, end=end)
         scores = self.score_stream(stream)
         return [scores[span] for span in spans]
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
-        """As `Scorer.score_stream`."""
+        """Implement `Scorer.score_stream`."""
         return self._score(stream)[0]
 
     def score_stream_with_unknown(
         self, stream: Int32[ndarray, " T"]
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their positions."""
+        """Return the log-probabilities of a stream's tokens, and of <unk> at their positions."""
         scores, shares, _ = self._score(stream)
         return scores, shares
 
     def score_stream_with_evidence(
         self, stream: Int32[ndarray, " T"]
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"], Float32[ndarray, "T 3"]]:
-        """What `score_stream_with_unknown` and `stream_evidence` give, in one reading."""
+        """Return what `score_stream_with_unknown` and `stream_evidence` give, in one reading."""
         return self._score(stream)
 
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
     ) -> list[ndarray]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         stream, spans = in_one_stream(sequences, prefixes, end=end)
         shares = self._score(stream)[1]
         return [shares[span] for span in spans]
 
     def stream_evidence(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, "T 3"]:
-        """As `Witness.stream_evidence`."""
+        """Implement `Witness.stream_evidence`."""
         return self._score(stream)[2]
 
     def evidence(self, state: Recent) -> Float32[ndarray, "B 3"]:
-        """As `Witness.evidence`."""
+        """Implement `Witness.evidence`."""
         return self._distributions(state)[1]
 
     def start(self, prefixes: Sequences) -> Recent:
-        """As `LanguageModel.start`."""
+        """Implement `LanguageModel.start`."""
         rows = []
         for prefix in prefixes:
             tokens = as_tokens(prefix)
@@ -118,13 +118,13 @@ class NGramCache(ByDistributions["Recent"]):
         return self.join(rows) if rows else np.empty((0, 0), np.int32)
 
     def next_log_probs(self, state: Recent) -> Float32[ndarray, "B V"]:
-        """As `LanguageModel.next_log_probs`."""
+        """Implement `LanguageModel.next_log_probs`."""
         log_probs = np.log(self._distributions(state)[0]).astype(np.float32)
         log_probs[:, BEGIN] = -np.inf
         return log_probs
 
     def advance(self, state: Recent, tokens: Int32[ndarray, " B"]) -> Recent:
-        """As `LanguageModel.advance`."""
+        """Implement `LanguageModel.advance`."""
         check_rows(tokens, len(state))
         tokens = as_tokens(tokens)
         check_tokens(tokens, self.vocabulary_size)
@@ -134,32 +134,32 @@ class NGramCache(ByDistributions["Recent"]):
         return recent
 
     def select(self, state: Recent, rows: Int32[ndarray, " new_B"]) -> Recent:
-        """As `LanguageModel.select`."""
+        """Implement `LanguageModel.select`."""
         return state[rows]
 
     def join(self, states: Sequence[Recent]) -> Recent:
-        """As `LanguageModel.join`."""
+        """Implement `LanguageModel.join`."""
         longest = max(state.shape[1] for state in states)
         return np.concatenate(
             [np.pad(state, ((0, 0), (longest - state.shape[1], 0)), constant_values=_EMPTY) for state in states]
         )
 
     def stream_rows(self, stream: Int32[ndarray, " T"], size: int) -> Iterator[Float32[ndarray, "part V"]]:
-        """As `StreamReader.stream_rows`."""
+        """Implement `StreamReader.stream_rows`."""
         for rows, _ in self.stream_rows_with_evidence(stream, size):
             yield rows
 
     def stream_rows_with_evidence(
         self, stream: Int32[ndarray, " T"], size: int
     ) -> Iterator[tuple[Float32[ndarray, "part V"], Float32[ndarray, "part 3"]]]:
-        """What `stream_rows` and `stream_evidence` give, in one reading."""
+        """Yield what `stream_rows` and `stream_evidence` give, in one reading."""
         for _, _, evidence, rows in self._parts(stream, size, with_rows=True):
             yield rows, evidence
 
     def _score(
         self, stream: Int32[ndarray, " T"]
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"], Float32[ndarray, "T 3"]]:
-        """The scores of a stream, those of <unk> at the same positions, and the evidence there."""
+        """Return the scores of a stream, those of <unk> at the same positions, and the evidence there."""
         for scores, shares, evidence, _ in self._parts(stream, len(stream), with_rows=False):
             return scores, shares, evidence
         nothing = np.empty(0, np.float32)
@@ -170,7 +170,7 @@ class NGramCache(ByDistributions["Recent"]):
     ) -> Iterator[
         tuple[Float32[ndarray, " part"], Float32[ndarray, " part"], Float32[ndarray, "part 3"], Float32[ndarray, "R V"]]
     ]:
-        """Some positions at a time: the scores of a stream, of <unk>, the evidence, and the distributions."""
+        """Yield some positions at a time: the scores of a stream, of <unk>, the evidence, and the distributions."""
         from chainrule.mixture.cache_kernels import empty_tables, score_by_cache
 
         check_tokens(stream, self.vocabulary_size)

@@ -37,7 +37,7 @@ _SUCCESSORS, _CHILDREN = 1, 2  # which others
 
 @kernel
 def _key(node: int, kind: int, token: int) -> Any:
-    """kind: 1 for successors, 0 for children."""
+    """Return the key of a token at a node. kind: 1 for successors, 0 for children."""
     return ((2 * np.int64(node) + kind) << 32) | np.int64(token)
 
 
@@ -58,7 +58,7 @@ def _token_of(key: int) -> Any:
 
 @kernel
 def _slot(entries: Array, key: int) -> int:
-    """The slot of a key, or the empty one where it belongs. entries: as `empty_tables` has them."""
+    """Return the slot of a key, or the empty one where it belongs. entries: as `empty_tables` has them."""
     mask = entries.shape[0] - 1
     hashed = np.uint64(key) * _PRIME
     hashed ^= hashed >> _SHIFT
@@ -71,7 +71,7 @@ def _slot(entries: Array, key: int) -> int:
 
 @kernel
 def _child(tallies: Array, entries: Array, node: int, token: int) -> Any:
-    """The context with one more token before it; 0 if it is not there."""
+    """Return the context with one more token before it; 0 if it is not there."""
     if tallies[node, _CHILD_TOKEN] == token:
         return np.int64(tallies[node, _CHILD])
     if not tallies[node, _MANY] & _CHILDREN:
@@ -82,7 +82,7 @@ def _child(tallies: Array, entries: Array, node: int, token: int) -> Any:
 
 @kernel
 def _count_after(tallies: Array, entries: Array, node: int, token: int) -> Any:
-    """How often a token followed a context."""
+    """Return how often a token followed a context."""
     if tallies[node, _TOKEN] == token:
         return np.int64(tallies[node, _COUNT])
     if not tallies[node, _MANY] & _SUCCESSORS:
@@ -93,7 +93,7 @@ def _count_after(tallies: Array, entries: Array, node: int, token: int) -> Any:
 
 @allocating_kernel
 def empty_tables(vocabulary_size: int, order: int, words: int, tokens: int) -> Any:
-    """What `score_by_cache` begins with, for a stream of so many tokens: an empty cache.
+    """Return what `score_by_cache` begins with, for a stream of so many tokens: an empty cache.
 
     The tallies of contexts, (contexts, 8), and the table, (slots, 3): keys, values, and of a successor the slot, and 1,
     of the one before it in the chain of its context; and what has one size throughout: the contexts of the last
@@ -119,12 +119,12 @@ def score_by_cache(
     evidence: Array,
     rows: Array,
 ) -> Any:
-    """The log-probabilities of a stream's tokens from a position on; </s> empties the cache. The tables after them.
+    """Return the log-probabilities of a stream's tokens from a position on; </s> empties the cache.
 
-    tables, fixed: the cache before it, as `empty_tables` gives it; overwritten. log_probs: (R,), as many as are scored.
-    unknown: of <unk> at the same positions, (R,), or empty. evidence: (R, 3), or empty: of the longest context in the
-    cache, its length, how often it was seen, and how many different tokens followed it. rows: the whole distributions,
-    (R, V), or empty.
+    The tables after them. tables, fixed: the cache before it, as `empty_tables` gives it; overwritten. log_probs: (R,),
+    as many as are scored. unknown: of <unk> at the same positions, (R,), or empty. evidence: (R, 3), or empty: of the
+    longest context in the cache, its length, how often it was seen, and how many different tokens followed it. rows:
+    the whole distributions, (R, V), or empty.
     """
     tallies, entries = tables
     path, counts, numbers = fixed
@@ -196,7 +196,7 @@ def score_by_cache(
 
 @kernel
 def _clear(tallies: Array) -> int:
-    """Leaves the empty context alone; returns how many contexts there are."""
+    """Leave the empty context alone; return how many contexts there are."""
     tallies[0] = 0
     tallies[0, _TOKEN] = tallies[0, _CHILD_TOKEN] = _ABSENT
     return 1
@@ -204,7 +204,7 @@ def _clear(tallies: Array) -> int:
 
 @allocating_kernel
 def _with_more_slots(entries: Array, tallies: Array) -> Array:
-    """The same table with twice as many slots; the successors of each context are chained anew."""
+    """Return the same table with twice as many slots; the successors of each context are chained anew."""
     more = np.full((2 * entries.shape[0], _COLUMNS), _ABSENT, np.int64)
     for slot in range(entries.shape[0]):
         if entries[slot, 0] != _ABSENT and _kind_of(entries[slot, 0]):
@@ -234,7 +234,9 @@ def _fill_row(
     probs: Array,
     row: Array,
 ) -> None:
-    """The log-probabilities of all tokens after the contexts of 1 to `depth` tokens. weights, probs: overwritten."""
+    """Write the log-probabilities of all tokens after the contexts of 1 to `depth` tokens. weights, probs:
+    overwritten.
+    """
     share = 1.0  # of the shorter contexts
     for k in range(depth, 0, -1):
         weights[k] = share / (n[k] + ESCAPE * t[k])
@@ -269,7 +271,7 @@ def _add(
     nodes: Array,
     depth: int,
 ) -> tuple[int, int]:
-    """Adds the n-grams that end at a position; returns how many contexts and slots are then in use.
+    """Add the n-grams that end at a position; return how many contexts and slots are then in use.
 
     nodes: the contexts of 1 to `depth` tokens, which are known to be there.
     """
@@ -315,7 +317,7 @@ def _add(
 
 @kernel
 def _remove(stream: Array, first: int, stop: int, order: int, tallies: Array, entries: Array, path: Array) -> None:
-    """Takes away the n-grams that begin at a position and end before `stop`."""
+    """Take away the n-grams that begin at a position and end before `stop`."""
     for k in range(1, min(order, stop - first)):
         token = stream[first + k]
         if not _is_kept(token):
@@ -333,7 +335,7 @@ def _remove(stream: Array, first: int, stop: int, order: int, tallies: Array, en
 
 @allocating_kernel
 def distributions_of_caches(recent: Array, order: int, probs: Array, evidence: Array) -> None:
-    """The next distribution of each row of last tokens, and what `score_by_cache` has as evidence.
+    """Write the next distribution of each row of last tokens, and what `score_by_cache` has as evidence.
 
     recent: (B, M), the latest last; -1 before the first. probs: (B, V).
     """
@@ -389,7 +391,7 @@ def distributions_of_caches(recent: Array, order: int, probs: Array, evidence: A
 
 @kernel
 def _is_kept(token: int) -> bool:
-    """Whether the cache keeps a token: neither <unk> nor </s>, nor a place before the first."""
+    """Return whether the cache keeps a token: neither <unk> nor </s>, nor a place before the first."""
     return token > UNKNOWN and token != BEGIN and token != END
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class MixtureState(NamedTuple):
-    """parts: the state of each component. previous: the last token of each row."""
+    """The state of a mixture. parts: the state of each component. previous: the last token of each row."""
 
     parts: tuple[Any, ...]
     previous: Int32[ndarray, " B"]
@@ -46,10 +46,10 @@ class Witness(Protocol):
     """
 
     def evidence(self, state: Any) -> Float32[ndarray, "B 3"]:
-        """Of the context of each row."""
+        """Return the evidence for the context of each row."""
 
     def stream_evidence(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, "T 3"]:
-        """Of the context of each token of a stream, whose documents end with </s>."""
+        """Return the evidence for the context of each token of a stream, whose documents end with </s>."""
 
 
 @dataclass(frozen=True)
@@ -64,24 +64,24 @@ class Components:
         return self.models[0].vocabulary_size
 
     def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> MixtureState:
-        """As `LanguageModel.start`."""
+        """Implement `LanguageModel.start`."""
         parts = tuple(model.start(prefixes) for model in self.models)
         return MixtureState(parts, _last(prefixes))
 
     def rows(self, state: MixtureState) -> list[Float32[ndarray, "B V"]]:
-        """The distribution of each component."""
+        """Return the distribution of each component."""
         return [model.next_log_probs(part) for model, part in zip(self.models, state.parts, strict=True)]
 
     def advance(self, state: MixtureState, tokens: Int32[ndarray, " B"]) -> MixtureState:
-        """As `LanguageModel.advance`; after </s>, each component starts the next document in its own way."""
+        """Implement `LanguageModel.advance`; after </s>, each component starts the next document in its own way."""
         parts = tuple(model.advance(part, tokens) for model, part in zip(self.models, state.parts, strict=True))
         return MixtureState(parts, as_tokens(tokens).astype(np.int32))
 
     def steps(
         self, sequences: Sequences, prefixes: Sequences | None, batch: int
     ) -> Iterator[tuple[Int64[ndarray, " B"], int, Int32[ndarray, " B"], MixtureState]]:
-        """Goes through texts a token at a time, </s> included: the texts that are not over, the number of tokens that
-        were read of each, the token that comes next, and the state before it.
+        """Go through texts a token at a time, </s> included, and yield the texts that are not over, the number of
+        tokens that were read of each, the token that comes next, and the state before it.
 
         batch: how many texts go side by side.
         """
@@ -99,12 +99,12 @@ class Components:
                     texts, state = texts[left], self.select(state, left)
 
     def select(self, state: MixtureState, rows: Int32[ndarray, " new_B"]) -> MixtureState:
-        """As `LanguageModel.select`."""
+        """Implement `LanguageModel.select`."""
         parts = tuple(model.select(part, rows) for model, part in zip(self.models, state.parts, strict=True))
         return MixtureState(parts, state.previous[rows])
 
     def join(self, states: Sequence[MixtureState]) -> MixtureState:
-        """As `LanguageModel.join`."""
+        """Implement `LanguageModel.join`."""
         by_model = zip(*(state.parts for state in states), strict=True)
         parts = tuple(model.join(own) for model, own in zip(self.models, by_model, strict=True))
         return MixtureState(parts, np.concatenate([state.previous for state in states]))
@@ -116,7 +116,7 @@ def previous_tokens(
     *,
     end: bool,
 ) -> Int32[ndarray, " scored"]:
-    """The token before each scored token of all sequences; <s> if there is none."""
+    """Return the token before each scored token of all sequences; <s> if there is none."""
     first = np.full(len(sequences), BEGIN, np.int32) if prefixes is None else _last(prefixes)
     parts: list[Int32[ndarray, " T"]] = []
     for before, sequence in zip(first, sequences, strict=True):
@@ -129,7 +129,7 @@ def previous_tokens(
 def stream_with_unknown(
     model: LanguageModel[Any], stream: Int32[ndarray, " T"]
 ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-    """The scores of `score_stream`, and log P(<unk> | context) at the same positions."""
+    """Return the scores of `score_stream`, and log P(<unk> | context) at the same positions."""
     both = getattr(model, "score_stream_with_unknown", None)  # of models that may see across the ends of documents
     if both is not None:
         scores: tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]] = both(stream)
@@ -142,7 +142,9 @@ def stream_with_unknown(
 def stream_parts(
     models: Sequence[LanguageModel[Any]], stream: Int32[ndarray, " T"], size: int
 ) -> Iterator[tuple[Float32[ndarray, "part V"], ...]] | None:
-    """The distributions of each model along a stream, `size` positions at a time; None where one cannot give them."""
+    """Return the distributions of each model along a stream, `size` positions at a time; None where one cannot give
+    them.
+    """
     if not all(reads_streams(model) for model in models):
         return None
     return zip(*(_stream_rows(model, stream, size) for model in models), strict=True)
@@ -151,7 +153,9 @@ def stream_parts(
 def text_parts(
     models: Sequence[LanguageModel[Any]], texts: Sequence[Int32[ndarray, " T"]], size: int
 ) -> Iterator[tuple[Float32[ndarray, "part V"], ...]] | None:
-    """As `stream_parts`, of texts, </s> included, one after the other, where no model reads over the end of a text."""
+    """Return the parts of `stream_parts` for several texts, </s> included, one after the other, where no model reads
+    over the end of a text.
+    """
     if not all(reads_streams(model) for model in models):
         return None
     stream, _ = in_one_stream(texts, None, end=True)
@@ -163,12 +167,12 @@ def text_parts(
 
 
 def reads_streams(model: LanguageModel[Any]) -> bool:
-    """Whether a model gives its distributions along a stream."""
+    """Return whether a model gives its distributions along a stream."""
     return hasattr(model.model if isinstance(model, RescaledUnknown) else model, "stream_rows")
 
 
 def text_reader(model: Any) -> Callable[[Sequences, int], Iterator[Float32[ndarray, "part V"]]] | None:
-    """`text_rows` of models that read a stream in another way than its texts."""
+    """Return `text_rows` of models that read a stream in another way than its texts."""
     if not isinstance(model, RescaledUnknown):
         return getattr(model, "text_rows", None)
     own = getattr(model.model, "text_rows", None)
@@ -185,12 +189,12 @@ def _stream_rows(model: Any, stream: Int32[ndarray, " T"], size: int) -> Iterato
 def split_as(
     values: Float32[ndarray, " scored"], rows: Sequence[Float32[ndarray, " T"]]
 ) -> list[Float32[ndarray, " T"]]:
-    """Splits an array into pieces as long as those of `rows`: the inverse of `join`."""
+    """Split an array into parts as long as those of `rows`: the inverse of `join`."""
     return np.split(values, np.cumsum([row.size for row in rows])[:-1]) if rows else []
 
 
 def join(rows: Sequence[Float32[ndarray, " T"]]) -> Float32[ndarray, " scored"]:
-    """Concatenates rows, of which there may be none."""
+    """Concatenate rows, of which there may be none."""
     return np.concatenate(rows) if rows else np.empty(0, np.float32)
 
 
@@ -204,13 +208,13 @@ class RescaledUnknown(ByDistributions[Any]):
     end = END
 
     def __init__(self, model: LanguageModel[Any], ratio: float) -> None:
-        """Raises ModelFormatError."""
+        """Store the model and the ratio. Raises ModelFormatError."""
         if not (isinstance(ratio, int | float) and 1 <= ratio < math.inf):
             raise ModelFormatError(f"the unseen_ratio of <unk> is {ratio!r}; expected a number, 1 or more")
         self.model, self.ratio, self.vocabulary_size = model, float(ratio), model.vocabulary_size
 
     def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         scores = self.model.score(sequences, prefixes=prefixes, end=end)
         shares = self.model.unknown_log_probs(sequences, prefixes=prefixes, end=end)
         return [
@@ -219,13 +223,13 @@ class RescaledUnknown(ByDistributions[Any]):
         ]
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
-        """As `Scorer.score_stream`."""
+        """Implement `Scorer.score_stream`."""
         return self.score_stream_with_unknown(stream)[0]
 
     def score_stream_with_unknown(
         self, stream: Int32[ndarray, " T"]
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their positions."""
+        """Return the log-probabilities of a stream's tokens, and of <unk> at their positions."""
         scores, share = stream_with_unknown(self.model, stream)
         everywhere = np.ones(share.size, np.bool_)
         return self._adjust(scores, share, as_tokens(stream) == UNKNOWN), self._adjust(share, share, everywhere)
@@ -233,36 +237,39 @@ class RescaledUnknown(ByDistributions[Any]):
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
     ) -> list[ndarray]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         shares = self.model.unknown_log_probs(sequences, prefixes=prefixes, end=end)
         return [self._adjust(share, share, np.ones(share.size, np.bool_)) for share in shares]
 
     def start(self, prefixes: Sequences) -> Any:
-        """As `LanguageModel.start`."""
+        """Implement `LanguageModel.start`."""
         return self.model.start(prefixes)
 
     def next_log_probs(self, state: Any) -> Float32[ndarray, "B V"]:
-        """As `LanguageModel.next_log_probs`."""
+        """Implement `LanguageModel.next_log_probs`."""
         return self.adjust_rows(self.model.next_log_probs(state))
 
     def adjust_rows(self, rows: Float32[ndarray, "B V"]) -> Float32[ndarray, "B V"]:
-        """Distributions of the model, with more for <unk>."""
+        """Return distributions of the model, with more for <unk>."""
         return self._adjust(rows, rows[:, [UNKNOWN]], np.arange(self.vocabulary_size) == UNKNOWN)
 
     def advance(self, state: Any, tokens: Int32[ndarray, " B"]) -> Any:
-        """As `LanguageModel.advance`."""
+        """Implement `LanguageModel.advance`."""
         return self.model.advance(state, tokens)
 
     def select(self, state: Any, rows: Int32[ndarray, " new_B"]) -> Any:
-        """As `LanguageModel.select`."""
+        """Implement `LanguageModel.select`."""
         return self.model.select(state, rows)
 
     def join(self, states: Sequence[Any]) -> Any:
-        """As `LanguageModel.join`."""
+        """Implement `LanguageModel.join`."""
         return self.model.join(states)
 
     def _adjust(self, log_probs: ndarray, log_share: ndarray, unknown: ndarray) -> ndarray:
-        """log_share: log P(<unk> | context) at each position. unknown: which positions are of <unk>."""
+        """Return log-probabilities with more for <unk>.
+
+        log_share: log P(<unk> | context) at each position. unknown: which positions are of <unk>.
+        """
         odds = np.where(unknown, math.log(self.ratio), 0.0)
         log_total = np.log1p((self.ratio - 1) * np.exp(log_share, dtype=np.float64))
         adjusted: ndarray = (log_probs + (odds - log_total)).astype(np.float32)

@@ -65,7 +65,7 @@ class CacheConfig(Options):
 
 
 def check_weights(weights: tuple[float, ...], kind: Kind) -> None:
-    """Raises SettingError."""
+    """Raise SettingError if weights are below 0 or all 0, or those of a linear mixture do not sum to 1."""
     listed = ", ".join(map(str, weights))
     if not weights or not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
         raise SettingError(f"the weights are {listed or 'none'}; expected one for each model, 0 or more, not all 0")

@@ -53,19 +53,19 @@ class _Mixture(ByDistributions["MixtureState"]):
         self.components, self.vocabulary_size = components, components.vocabulary_size
 
     def start(self, prefixes: Sequences) -> MixtureState:
-        """As `LanguageModel.start`."""
+        """Implement `LanguageModel.start`."""
         return self.components.start(prefixes)
 
     def advance(self, state: MixtureState, tokens: Int32[ndarray, " B"]) -> MixtureState:
-        """As `LanguageModel.advance`."""
+        """Implement `LanguageModel.advance`."""
         return self.components.advance(state, tokens)
 
     def select(self, state: MixtureState, rows: Int32[ndarray, " new_B"]) -> MixtureState:
-        """As `LanguageModel.select`."""
+        """Implement `LanguageModel.select`."""
         return self.components.select(state, rows)
 
     def join(self, states: Sequence[MixtureState]) -> MixtureState:
-        """As `LanguageModel.join`."""
+        """Implement `LanguageModel.join`."""
         return self.components.join(states)
 
 
@@ -80,9 +80,10 @@ class LinearMixture(_Mixture):
         weights: Float64[ndarray, "classes models"],
         classes: UInt8[ndarray, " V"] | None = None,
     ) -> None:
-        """classes: the row of `weights` that applies after each token; None if there is only one.
+        """Check the weights, and store them.
 
-        Raises ModelFormatError if the arguments contradict each other.
+        classes: the row of `weights` that applies after each token; None if there is only one. Raises ModelFormatError
+        if the arguments contradict each other.
         """
         super().__init__(components)
         self.weights, self.classes = weights, classes
@@ -100,19 +101,19 @@ class LinearMixture(_Mixture):
             self._log_weights = np.log(weights).astype(np.float32)
 
     def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         scores = [model.score(sequences, prefixes=prefixes, end=end) for model in self.components.models]
         return self._interpolate(scores, sequences, prefixes, end=end)
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
-        """As `Scorer.score_stream`."""
+        """Implement `Scorer.score_stream`."""
         scores = [model.score_stream(stream) for model in self.components.models]
         return self._mix(scores, np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])[: len(stream)])
 
     def score_stream_with_unknown(
         self, stream: Int32[ndarray, " T"], on_share: Callable[[float], None] | None = None
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their positions.
+        """Return the log-probabilities of a stream's tokens, and of <unk> at their positions.
 
         on_share: called after each component with the share that is done.
         """
@@ -127,12 +128,12 @@ class LinearMixture(_Mixture):
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
     ) -> list[ndarray]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         shares = [model.unknown_log_probs(sequences, prefixes=prefixes, end=end) for model in self.components.models]
         return self._interpolate(shares, sequences, prefixes, end=end)
 
     def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "B V"]:
-        """As `LanguageModel.next_log_probs`."""
+        """Implement `LanguageModel.next_log_probs`."""
         rows = self.components.rows(state)
         weights = self.log_weights_after(state.previous)[:, :, None]  # (models, rows, 1)
         mixed = rows[0] + weights[0]
@@ -143,7 +144,7 @@ class LinearMixture(_Mixture):
     def _interpolate(
         self, scores: list[list[ndarray]], sequences: Sequences, prefixes: Sequences | None, *, end: bool
     ) -> list[ndarray]:
-        """Interpolates the components' scores of every sequence."""
+        """Interpolate the components' scores of every sequence."""
         previous = previous_tokens(sequences, prefixes, end=end)
         return split_as(self._mix([join(rows) for rows in scores], previous), scores[0])
 
@@ -157,11 +158,11 @@ class LinearMixture(_Mixture):
         return mixed
 
     def weights_of(self, state: MixtureState) -> Float32[ndarray, "B models"]:
-        """The weights of the models in each row."""
+        """Return the weights of the models in each row."""
         return np.exp(self.log_weights_after(state.previous)).T
 
     def log_weights_after(self, previous: Int32[ndarray, " scored"]) -> Float32[ndarray, "models scored"]:
-        """The logarithms of the weights after each token."""
+        """Return the logarithms of the weights after each token."""
         if self.classes is None:
             return np.repeat(self._log_weights.T, len(previous), axis=1)
         return self._log_weights[self.classes[previous]].T
@@ -177,24 +178,24 @@ class LogLinearMixture(_Mixture):
     kind = "log-linear"
 
     def __init__(self, components: Components, weights: Float64[ndarray, " models"]) -> None:
-        """Raises ModelFormatError if the weights do not fit the components."""
+        """Check the weights, and store them. Raises ModelFormatError if the weights do not fit the components."""
         super().__init__(components)
         self.weights = weights
         if weights.shape != (len(components.models),) or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
             raise ModelFormatError(f"a log-linear mixture of {len(components.models)} models has weights {weights}")
 
     def score(self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True) -> list[ndarray]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         return self._score_by_steps(sequences, prefixes, end=end, token=None)
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
-        """As `Scorer.score_stream`."""
+        """Implement `Scorer.score_stream`."""
         return self._score_along(stream, [None])[0]
 
     def score_stream_with_unknown(
         self, stream: Int32[ndarray, " T"], on_share: Callable[[float], None] | None = None
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their positions.
+        """Return the log-probabilities of a stream's tokens, and of <unk> at their positions.
 
         on_share: called with the share that is done.
         """
@@ -204,11 +205,14 @@ class LogLinearMixture(_Mixture):
     def unknown_log_probs(
         self, sequences: Sequences, *, prefixes: Sequences | None = None, end: bool = True
     ) -> list[ndarray]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         return self._score_by_steps(sequences, prefixes, end=end, token=UNKNOWN)
 
     def next_log_probs(self, state: MixtureState) -> Float32[ndarray, "B V"]:
-        """As `LanguageModel.next_log_probs`. Raises SettingError if no token has a probability in all components."""
+        """Implement `LanguageModel.next_log_probs`.
+
+        Raises SettingError if no token has a probability in all components.
+        """
         return self._product(self.components.rows(state))
 
     def _product(self, rows: Sequence[Float32[ndarray, "B V"]]) -> Float32[ndarray, "B V"]:
@@ -226,13 +230,14 @@ class LogLinearMixture(_Mixture):
         return product
 
     def weights_of(self, state: MixtureState) -> Float64[ndarray, "B models"]:
-        """The weights of the models, which are the same in each row."""
+        """Return the weights of the models, which are the same in each row."""
         return np.repeat(self.weights[None], len(state.previous), axis=0)
 
     def _score_along(
         self, stream: Int32[ndarray, " T"], asked: Sequence[int | None], on_share: Callable[[float], None] | None = None
     ) -> list[Float32[ndarray, " T"]]:
-        """For each that is asked, the log-probabilities of a stream's tokens (None), or of one token at all positions.
+        """Return, for each that is asked, the log-probabilities of a stream's tokens (None), or of one token at all
+        positions.
 
         Many positions at a time where the stream is long and all components can; each treats </s> in its own way.
         """
@@ -255,7 +260,9 @@ class LogLinearMixture(_Mixture):
     def _score_by_steps(
         self, sequences: Sequences, prefixes: Sequences | None, *, end: bool, token: int | None
     ) -> list[ndarray]:
-        """The log-probability of each token, or of the given one at every position, by advancing step by step."""
+        """Return the log-probability of each token, or of the given one at every position, by advancing step by
+        step.
+        """
         check_prefixes(len(sequences), prefixes)
         sequences = [as_tokens(sequence) for sequence in sequences]
         for sequence in sequences:
@@ -275,7 +282,8 @@ class LogLinearMixture(_Mixture):
 
 
 def to_state(model: Any, take_component: Callable[[str, Any], tuple[Json, Arrays]]) -> tuple[Json, Arrays]:
-    """The arrays of component i get the prefix `i.`; the settings of all components are a list in the mixture's.
+    """Return the settings and arrays: the arrays of component i get the prefix `i.`; the settings of all components are
+    a list in the mixture's.
 
     take_component: family, model -> settings, arrays.
     """
@@ -298,7 +306,7 @@ def to_state(model: Any, take_component: Callable[[str, Any], tuple[Json, Arrays
 def from_state(
     settings: Json, arrays: Arrays, vocabulary_size: int, restore: Callable[[str, Json, Arrays, int], Any]
 ) -> LinearMixture | LogLinearMixture | AdaptiveMixture:
-    """The mixture of settings and arrays. restore: makes a component of a family. Raises ModelFormatError."""
+    """Return the mixture of settings and arrays. restore: makes a component of a family. Raises ModelFormatError."""
     listed, kind, weights = settings.get("components"), settings.get("kind"), settings.get("weights")
     known = isinstance(listed, list) and all(
         isinstance(entry, dict) and isinstance(entry.get("family"), str) and isinstance(entry.get("settings"), dict)

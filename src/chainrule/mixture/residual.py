@@ -32,7 +32,9 @@ MAX_DOCUMENT = 4096  # tokens that may be read again for each part of a document
 
 
 def fold_bounds(stream: Int32[ndarray, " T"], folds: int = FOLDS) -> Int64[ndarray, " folds+1"]:
-    """Where the folds of a text begin, and its size: about equally long, and where it has documents, of whole ones."""
+    """Return where the folds of a text begin, and its size: about equally long, and where it has documents, of whole
+    ones.
+    """
     even = np.arange(folds + 1) * stream.size // folds
     ends = np.flatnonzero(np.asarray(stream) == END) + 1
     bounds = even.copy()
@@ -46,14 +48,14 @@ def fold_bounds(stream: Int32[ndarray, " T"], folds: int = FOLDS) -> Int64[ndarr
 def without_fold(
     stream: Int32[ndarray, " T"], bounds: Int64[ndarray, " folds+1"], fold: int
 ) -> Int32[ndarray, " rest"]:
-    """The text that the model of a fold is estimated from: all others; </s> parts what this one lay between."""
+    """Return the text that the model of a fold is estimated from: all others; </s> parts what this one lay between."""
     before, after = stream[: bounds[fold]], stream[bounds[fold + 1] :]
     border = [END] if before.size and before[-1] != END and after.size else []
     return with_end(np.concatenate([before, np.array(border, np.int32), after]))
 
 
 def with_end(stream: Int32[ndarray, " T"]) -> Int32[ndarray, " ended"]:
-    """A copy of a text that ends with </s>, which a part of a document may not do."""
+    """Return a copy of a text that ends with </s>, which a part of a document may not do."""
     ended = stream.size and stream[-1] == END
     return np.concatenate([stream, np.array([] if ended else [END], np.int32)])
 
@@ -72,7 +74,7 @@ class KnownRows:
     bounds: Int64[ndarray, " folds+1"] | None = None
 
     def __call__(self, positions: Int64[ndarray, " R"]) -> Float32[ndarray, "R V"]:
-        """The distributions of the tokens at some positions, in nats; 0 for <s>, which has no probability.
+        """Return the distributions of the tokens at some positions, in nats; 0 for <s>, which has no probability.
 
         Raises SettingError where another token has none.
         """
@@ -93,7 +95,7 @@ class DocumentRows:
     """
 
     def __init__(self, stream: Int32[ndarray, " T"], model: LanguageModel[Any]) -> None:
-        """Raises SettingError where a document is too long for that."""
+        """Find where the documents begin. Raises SettingError where a document is too long for that."""
         self._stream, self._model = np.asarray(stream), model
         self._begins = np.concatenate([[0], np.flatnonzero(self._stream == END) + 1])
         longest = int(np.diff(np.append(self._begins, self._stream.size)).max())
@@ -105,7 +107,7 @@ class DocumentRows:
             )
 
     def __call__(self, positions: Int64[ndarray, " R"]) -> Float32[ndarray, "R V"]:
-        """As `KnownRows`."""
+        """Return the distributions at some positions, as `KnownRows` does."""
         rows = np.empty((len(positions), self._model.vocabulary_size), np.float32)
         begins = self._begins[np.searchsorted(self._begins, positions, side="right") - 1]
         depths = positions - begins  # tokens of the document that are read before each
@@ -128,7 +130,7 @@ class DocumentRows:
 
 
 def as_known(rows: Float32[ndarray, "R V"]) -> Float32[ndarray, "R V"]:
-    """The rows with 0 for <s>, which has no probability. Raises SettingError where another token has none."""
+    """Return the rows with 0 for <s>, which has no probability. Raises SettingError where another token has none."""
     rows[:, BEGIN] = 0
     if rows.size and rows.min() == -np.inf:
         raise SettingError(

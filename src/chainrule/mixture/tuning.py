@@ -40,11 +40,11 @@ def linear_weights(
     class_count: int = 1,
     progress: Progress = silent,
 ) -> Float64[ndarray, "classes models"]:
-    """The weights of a linear mixture by expectation-maximisation.
+    """Return the weights of a linear mixture by expectation-maximisation.
 
-    scores: log-probabilities of the tokens of a text. classes: the class of each token, which has weights of its own;
-    those of classes with few tokens stay near the overall weights.
-    Raises EstimationError if a token has probability zero in all models.
+    scores: log-probabilities of the tokens of a text. classes: the class of each token, which has separate weights;
+    those of classes with few tokens stay near the overall weights. Raises EstimationError if a token has probability
+    zero in all models.
     """
     best = scores.max(axis=0)
     if np.any(best == -np.inf):
@@ -74,7 +74,7 @@ def learn_gate(
     *,
     hidden: int = 0,
 ) -> tuple[Gate, float]:
-    """The gate of an adaptive mixture, by gradient ascent (Adam) on nine tenths of a text; its gain on the rest.
+    """Return the gate of an adaptive mixture, by gradient ascent (Adam) on nine tenths of a text; its gain on the rest.
 
     scores: log-probabilities of the tokens. features: at their positions; the first is 1. weights: the constant ones,
     which the gate begins with, and stays at where it gains nothing for sure. hidden: how many hidden units it has. The
@@ -124,7 +124,7 @@ def learn_gate(
 def _gate_slopes(
     gate: Gate, features: Float64[ndarray, "R F"], probs: Float64[ndarray, "R K"], constant: Float64[ndarray, "F K"]
 ) -> tuple[Float64[ndarray, "F K"], Float64[ndarray, "F H"], Float64[ndarray, "H K"]]:
-    """The gradient of the mean log-likelihood of some tokens, less a pull back to constant weights."""
+    """Return the gradient of the mean log-likelihood of some tokens, less a pull back to constant weights."""
     units = np.tanh(features @ gate.inner)
     prior = _softmax(features @ gate.linear + units @ gate.outer)
     posterior = prior * probs
@@ -139,7 +139,7 @@ def _gate_slopes(
 
 
 def gate_weights(gate: Gate, features: Float64[ndarray, "T F"]) -> Float64[ndarray, "T K"]:
-    """The weights that a gate gives at each position of a text."""
+    """Return the weights that a gate gives at each position of a text."""
     return _softmax(features @ gate.linear + np.tanh(features @ gate.inner) @ gate.outer)
 
 
@@ -176,9 +176,9 @@ def _climb(
 
 
 def classes_of_tokens(stream: Int32[ndarray, " T"], vocabulary_size: int, class_count: int) -> UInt8[ndarray, " V"]:
-    """The class of every token: frequent tokens first, each class with about as many tokens of the stream.
+    """Return the class of every token: frequent tokens first, each class with about as many tokens of the stream.
 
-    Tokens that do not occur in the stream are in the class of the rarest; <s> and </s> have a last class of their own.
+    Tokens that do not occur in the stream are in the class of the rarest; <s> and </s> have a last class together.
     """
     counts = np.bincount(stream, minlength=vocabulary_size)
     counts[[BEGIN, END]] = 0
@@ -194,7 +194,7 @@ def classes_of_tokens(stream: Int32[ndarray, " T"], vocabulary_size: int, class_
 def log_linear_weights(
     components: Components, documents: list[Int32[ndarray, " T"]], progress: Progress = silent
 ) -> Float64[ndarray, " models"]:
-    """The weights of a log-linear mixture by Newton's method. Raises EstimationError, as `linear_weights`."""
+    """Return the weights of a log-linear mixture by Newton's method. Raises EstimationError, as `linear_weights`."""
 
     def evaluate(weights: Float64[ndarray, " models"]) -> tuple[float, ndarray, ndarray]:
         return _likelihood(components, documents, weights)
@@ -234,7 +234,7 @@ def _newton(
 def _likelihood(
     components: Components, documents: list[Int32[ndarray, " T"]], weights: Float64[ndarray, " models"]
 ) -> tuple[float, Float64[ndarray, " models"], Float64[ndarray, "models models"]]:
-    """The log-likelihood of documents, its gradient, and minus its Hessian, with respect to the weights."""
+    """Return the log-likelihood of documents, its gradient, and minus its Hessian, with respect to the weights."""
     models = len(weights)
     value, slope, curvature = 0.0, np.zeros(models), np.zeros((models, models))
     for document in documents:

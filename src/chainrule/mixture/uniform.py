@@ -41,7 +41,7 @@ class UniformModel(ArrayStates["Rows"], ByDistributions["Rows"]):
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
     ) -> list[Float32[ndarray, " T"]]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         check_prefixes(len(sequences), prefixes)
         for tokens in [*sequences, *(prefixes or [])]:
             check_tokens(as_tokens(tokens), self.vocabulary_size)
@@ -53,7 +53,7 @@ class UniformModel(ArrayStates["Rows"], ByDistributions["Rows"]):
         return scores
 
     def score_stream(self, stream: Int32[ndarray, " T"]) -> Float32[ndarray, " T"]:
-        """As `Scorer.score_stream`."""
+        """Implement `Scorer.score_stream`."""
         check_tokens(stream, self.vocabulary_size)
         return np.where(stream == BEGIN, -np.inf, -math.log(self.vocabulary_size - 1)).astype(np.float32)
 
@@ -64,24 +64,24 @@ class UniformModel(ArrayStates["Rows"], ByDistributions["Rows"]):
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
     ) -> list[Float32[ndarray, " T"]]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         check_prefixes(len(sequences), prefixes)
         return [np.full(len(row) + end, -math.log(self.vocabulary_size - 1), np.float32) for row in sequences]
 
     def start(self, prefixes: Sequence[Int32[ndarray, " prefix"]]) -> Rows:
-        """As `LanguageModel.start`."""
+        """Implement `LanguageModel.start`."""
         for tokens in prefixes:
             check_tokens(as_tokens(tokens), self.vocabulary_size)
         return np.empty((len(prefixes), 0), np.float32)
 
     def next_log_probs(self, state: Rows) -> Float32[ndarray, "B V"]:
-        """As `LanguageModel.next_log_probs`."""
+        """Implement `LanguageModel.next_log_probs`."""
         rows = np.full((len(state), self.vocabulary_size), -math.log(self.vocabulary_size - 1), np.float32)
         rows[:, BEGIN] = -np.inf
         return rows
 
     def advance(self, state: Rows, tokens: Int32[ndarray, " B"]) -> Rows:
-        """As `LanguageModel.advance`."""
+        """Implement `LanguageModel.advance`."""
         check_rows(tokens, len(state))
         check_tokens(as_tokens(tokens), self.vocabulary_size)
         return state

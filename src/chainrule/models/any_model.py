@@ -88,7 +88,7 @@ AnyKind = TypeVar("AnyKind", bound=AnyModel)
 
 
 def check_model(model: object, *kinds: type) -> None:
-    """Raises TypeError if this is not a model of these kinds: usually it is a path."""
+    """Raise TypeError if this is not a model of these kinds: usually it is a path."""
     if not isinstance(model, kinds or AnyModel):
         raise TypeError(f"this takes a model, as chainrule.load gives one; found {model!r}")
 

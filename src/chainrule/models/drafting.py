@@ -25,10 +25,10 @@ class Drafting:
     """
 
     def __init__(self, source: Model | str = "prompt", *, name: str | None = None) -> None:
-        """source: `prompt`, what came after the longest earlier match in the text so far; `ngram`, counts of its
-        n-grams; or a model of the same tokens, such as an n-gram model, beside those counts. name: of the model, for
-        errors.
+        """Store the model or the name.
 
+        source: `prompt`, what came after the longest earlier match in the text so far; `ngram`, counts of its n-grams;
+        or a model of the same tokens, such as an n-gram model, beside those counts. name: of the model, for errors.
         Raises SettingError, WrongModelError.
         """
         self._model: Model | None = None
@@ -60,7 +60,10 @@ class Drafting:
         return f"<Drafting by {self.name}: {self.accepted:,} of {self.drafted:,} tokens accepted>"
 
     def drafted_model(self, parts: ModelParts) -> DraftedModel:
-        """The model of some parts, drafted. Raises SettingError if it cannot be, or the drafter has other tokens."""
+        """Return the model of some parts, drafted.
+
+        Raises SettingError if it cannot be, or the drafter has other tokens.
+        """
         engine = parts.engine
         if id(engine) not in self._drafted:
             if why := why_not_drafted(parts):
@@ -82,7 +85,7 @@ class Drafting:
 
 
 def why_not_drafted(parts: ModelParts) -> str | None:
-    """Why a model cannot be drafted, in words."""
+    """Return why a model cannot be drafted, in words; None if it can."""
     if getattr(parts.engine, "reads_ahead", False):
         return None
     return (
@@ -92,5 +95,5 @@ def why_not_drafted(parts: ModelParts) -> str | None:
 
 
 def as_drafting(draft: Drafting | Model | str) -> Drafting:
-    """Raises as `Drafting`."""
+    """Return the drafting itself, or one of that name. Raises as `Drafting`."""
     return draft if isinstance(draft, Drafting) else Drafting(draft)

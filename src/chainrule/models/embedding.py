@@ -47,7 +47,7 @@ class Embedded(NamedTuple):
 
 
 def embed(embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config: EmbeddingConfig) -> Iterator[Embedded]:
-    """The encoded documents, in order. A text without tokens has a vector of zeros. Raises SettingError."""
+    """Yield the encoded documents, in order. A text without tokens has a vector of zeros. Raises SettingError."""
     units = units_of(tokenizer, encoded, config.unit)
     sequences, bfloat16 = documents_of(encoded.ids), config.precision == "bfloat16"
     if not sequences:
@@ -67,10 +67,10 @@ def embed(embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config: Em
 def vector_of_marked(
     embed_units: Callable[[Sequence[str], EmbeddingConfig], list[Embedded]], text: str, config: EmbeddingConfig
 ) -> Float32[ndarray, " D"]:
-    """The vector of the word or token in brackets: the [bank] of the river.
+    """Return the vector of the word or token in brackets: the [bank] of the river.
 
-    embed_units: a model's method that embeds the words or tokens of texts.
-    Raises SettingError if not exactly one word is in brackets, or the model has no vectors.
+    embed_units: a model's method that embeds the words or tokens in texts. Raises SettingError if not exactly one word
+    is in brackets, or the model has no vectors.
     """
     match = _MARKED.fullmatch(text)
     if match is None or "[" in match[3]:
@@ -87,7 +87,7 @@ def vector_of_marked(
 def nearest(
     documents: Iterable[Embedded], query: Float32[ndarray, " D"], n: int
 ) -> list[tuple[float, str, tuple[int, int]]]:
-    """The n units whose vectors have the largest cosine with the query, best first: cosine, text and span."""
+    """Return the n units whose vectors have the largest cosine with the query, best first: cosine, text and span."""
     best: list[tuple[float, int, str, tuple[int, int]]] = []
     rank = 0
     for text, spans, vectors, _ in documents:
@@ -101,13 +101,13 @@ def nearest(
 
 
 def cosines(vectors: Vectors, query: Float32[ndarray, " D"]) -> Float32[ndarray, " units"]:
-    """The cosine of each vector with the query; 0 for a vector of zeros."""
+    """Return the cosine of each vector with the query; 0 for a vector of zeros."""
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
     return np.asarray((vectors @ query) / np.where(lengths == 0, 1, lengths))
 
 
 def write_rows(file: BinaryIO, parts: Iterable[Vectors]) -> None:
-    """Writes a .npy file of vectors that arrive in parts: NumPy's headers leave room for the final number of rows."""
+    """Write a .npy file of vectors that arrive in parts: NumPy's headers leave room for the final number of rows."""
     rows = width = 0
     for part in parts:
         if not width:
@@ -124,8 +124,9 @@ def _write_header(file: BinaryIO, rows: int, width: int) -> None:
 
 
 def _pooled(vectors: Vectors, units: TextUnits, config: EmbeddingConfig) -> Vectors:
-    """One vector for each unit. A word without a token of its own has that of the token that spans it, which belongs
-    to a later word.
+    """Return one vector for each unit.
+
+    A word without a token has that of the token that spans it, which belongs to a later word.
     """
     belongs = units.of_tokens >= 0
     of_tokens = units.of_tokens[belongs]

@@ -37,7 +37,7 @@ class EmbeddingModel(Model):
         pooling: Pooling | None = None,
         precision: VectorPrecision = "float32",
     ) -> Float32[ndarray, "texts D"]:
-        """A vector for each text, from a network; options as in `EmbeddingConfig`. Raises SettingError."""
+        """Return a vector for each text, from a network; options as in `EmbeddingConfig`. Raises SettingError."""
         config = EmbeddingConfig(layer=layer, pooling=pooling, precision=precision)
         texts = as_texts(texts)
         if not texts:
@@ -46,7 +46,9 @@ class EmbeddingModel(Model):
         return np.concatenate([text.vectors for text in self.embed_units(texts, config)])
 
     def embed_units(self, texts: Iterable[str], config: EmbeddingConfig | None = None) -> list[Embedded]:
-        """For each text, the vectors of its words, or of the units that the configuration names. Raises SettingError.
+        """Return, for each text, the vectors of its words, or of the units that the configuration names.
+
+        Raises SettingError.
 
         good:  [text] = model.embed_units(["the bank of the river"]); text.units, text.vectors
         """
@@ -58,14 +60,19 @@ class EmbeddingModel(Model):
         return [text for batch in encoded for text in embed(self.embedder, self.tokenizer, batch, config)]
 
     def embed_blocks(self, blocks: Iterable[Block], config: EmbeddingConfig) -> Iterator[Embedded]:
-        """As `embed_units`, lazily, for the documents of blocks of texts. Raises SettingError, MarkerError."""
+        """Yield the vectors of `embed_units`, lazily, for the documents of some blocks.
+
+        Raises SettingError, MarkerError.
+        """
         from chainrule.models.embedding import embed
 
         for piece in (piece for block in blocks for piece in block.pieces(_BATCH_BYTES)):
             yield from embed(self.embedder, self.tokenizer, self.tokenizer.encode_block(piece), config)
 
     def embed_vocabulary(self) -> Iterator[Embedded]:
-        """The tokens of the vocabulary, each a text of its own, with their vectors in no context; as `embed_units`."""
+        """Yield the tokens of the vocabulary, each as a separate text, with their vectors in no context; as
+        `embed_units`.
+        """
         from chainrule.models.embedding import Embedded
 
         vectors = self.embedder.static_vectors()

@@ -54,7 +54,7 @@ _SUFFIXES = (".html", ".svg", ".json")
 
 
 def _seed(seed: int | None) -> int:
-    """The seed, or a random one."""
+    """Return the seed, or a random one."""
     return secrets.randbits(32) if seed is None else seed
 
 
@@ -68,7 +68,7 @@ class BeamTree:
     tokenizer: Tokenizer
 
     def __str__(self) -> str:
-        """Where greedy search would have chosen another token."""
+        """Say where greedy search would have chosen another token."""
         return str(rows("beam tree")["greedy"].get()(self.tree, self._name))
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class BeamTree:
         return self._drawn(".svg")
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes a page with a slider, .html, a drawing, .svg, or .json. Raises OutputError, SettingError."""
+        """Write a page with a slider, .html, a drawing, .svg, or .json. Raises OutputError, SettingError."""
         target = Path(path)
         check_tree_file(target, overwrite=overwrite)
         with replace_file(target) as file:
@@ -103,7 +103,7 @@ class BeamTree:
 
 
 def check_tree_file(path: Path, *, overwrite: bool) -> None:
-    """Checks, before the search, that its tree may be written. Raises OutputError, SettingError."""
+    """Check, before the search, that its tree may be written. Raises OutputError, SettingError."""
     check_new_file(path, overwrite=overwrite)
     if path.suffix.lower() not in _SUFFIXES:
         raise SettingError(f"{path}: the name of a tree's file must end in .json, .svg or .html")
@@ -119,13 +119,14 @@ class TextEncoder:
         self._tokenizer = tokenizer
 
     def encode(self, text: str) -> Int32[ndarray, " T"]:
-        """As `PromptEncoder.encode`."""
+        """Implement `PromptEncoder.encode`."""
         return self._tokenizer.encode_texts([text]).ids[:-1]
 
 
 def chat_model(parts: ModelParts, template: str | None = None, engine: Any = None) -> ChatModel:
-    """parts: the parts of a causal model. template: Jinja, in place of the model's own. engine: in place of its own.
+    """Return the model with its chat template.
 
+    parts: the parts of a causal model. template: Jinja, in place of the model's own. engine: in place of the model's.
     Raises SettingError if there is no template, ModelFormatError if it is damaged.
     """
     from chainrule.decoding.chat.conversation import ChatModel
@@ -162,7 +163,7 @@ class CausalModel(ScoringModel):
 
     @takes(EvaluateOptions)
     def evaluate(self, options: EvaluateOptions) -> Measurement:
-        """Measures the model on a text. ends: whether </s> is predicted, and counted as a token.
+        """Measure the model on a text. ends: whether </s> is predicted, and counted as a token.
 
         Files are cut into documents as in training. frequencies: the count of each token in the training text, to
         report the cost of rare ones. Raises TextError.
@@ -198,7 +199,7 @@ class CausalModel(ScoringModel):
         strict: bool = False,
         warn: Callable[[str], None] = warnings.warn,
     ) -> list[SuiteAccuracy]:
-        """Judges test suites of SyntaxGym, a JSON file each: in how many items the predictions hold.
+        """Judge test suites of SyntaxGym, a JSON file each: in how many items the predictions hold.
 
         Surprisals are in bits, unknown words with their spelling; </s> is in no region. A tie is counted as wrong.
         word_ends: whether a word's end is a part of its region, see `region_bits`. warn: a callback that gets file and
@@ -233,11 +234,14 @@ class CausalModel(ScoringModel):
         return bool(FAMILIES[self.family].measure_options(self.language_model).get("is_distribution", True))
 
     def perplexity(self, source: Source | Paths) -> float:
-        """The perplexity per token, with </s> predicted and unknown words as <unk>."""
+        """Return the perplexity per token, with </s> predicted and unknown words as <unk>."""
         return self.evaluate(source).perplexity
 
     def next(self, prompt: str = "", top: int = 10) -> list[tuple[str, float]]:
-        """The likeliest next tokens after a prompt with their probabilities, none of them zero. Raises SettingError."""
+        """Return the likeliest next tokens after a prompt with their probabilities, none of them zero.
+
+        Raises SettingError.
+        """
         check_least("top", top, 1)
         state = self.language_model.start([self.tokenizer.encode_texts([prompt]).ids[:-1]])
         [log_probs], [tokens] = self.language_model.top(state, top)
@@ -245,7 +249,7 @@ class CausalModel(ScoringModel):
 
     @takes(GenerateOptions)
     def generate(self, options: GenerateOptions) -> list[str]:
-        """n sampled texts that begin with the prompt, as normalised.
+        """Return n sampled texts that begin with the prompt, as normalised.
 
         seed: the same one gives the same texts; without one, each call gives others. draft: changes no text, only the
         time that it takes. Raises SettingError.
@@ -256,7 +260,7 @@ class CausalModel(ScoringModel):
 
     @takes(GenerateOptions)
     def sample(self, options: GenerateOptions) -> list[Text]:
-        """As `generate`; each text with its log-probability, its tokens, and why it ended."""
+        """Return the texts of `generate`, each with its log-probability, its tokens, and why it ended."""
         with showing(options.progress) as progress:
             return self.decoder_with(options.draft).sample_each(
                 [options.prompt],
@@ -269,13 +273,13 @@ class CausalModel(ScoringModel):
 
     @takes(StreamOptions)
     def stream(self, options: StreamOptions) -> Iterator[str]:
-        """The first text of `generate`, piece by piece while it is drawn; the first piece is the prompt."""
+        """Return the first text of `generate`, piece by piece while it is drawn; the first piece is the prompt."""
         decoder = self.decoder_with(options.draft)
         return decoder.stream(options.prompt, options.sampling, options.limits, seed=_seed(options.seed))
 
     @takes(ChatOptions)
     def chat(self, options: ChatOptions) -> str:
-        """The answer to the last message of a conversation, by the model's chat template.
+        """Return the answer to the last message of a conversation, by the model's chat template.
 
         messages: dictionaries with role (system, user or assistant) and content. warn: a callback, called if the
         earliest messages were left out because the model cannot read that many. By default, temperature is 0.7, top_p
@@ -287,7 +291,7 @@ class CausalModel(ScoringModel):
 
     @takes(ChatOptions)
     def stream_chat(self, options: ChatOptions) -> Iterator[str]:
-        """As `chat`, piece by piece while it is drawn."""
+        """Return the answer of `chat`, piece by piece while it is drawn."""
         chatting = self.chat_model if options.draft is None else self.chat_model_with(None, options.draft)
         answer = chatting.answer(options.messages, options.sampling, options.limits, seed=options.seed)
         if answer.dropped:
@@ -302,18 +306,21 @@ class CausalModel(ScoringModel):
         return chat_model(self.parts)
 
     def chat_model_with(self, template: str | None, draft: Drafting | Model | str | None = None) -> ChatModel:
-        """As `chat_model`, with another template, in Jinja; None: the model's own. draft: as in `GenerateOptions`.
+        """Return the model of `chat_model`, with another template, in Jinja; None: the model's own.
 
-        Raises as `chat_model`.
+        draft: as in `GenerateOptions`. Raises as `chat_model`.
         """
         return chat_model(self.parts, template, self._drafted(draft))
 
     def answering(self, template: str | None = None, draft: Drafting | None = None) -> ChatModel:
-        """As `AnyModel.answering`."""
+        """Implement `AnyModel.answering`."""
         return self.chat_model_with(template, draft)
 
     def _drafted(self, draft: Drafting | Model | str | None) -> LanguageModel[Any]:
-        """Raises SettingError; WrongModelError if it continues no texts."""
+        """Return the language model, with drafts if there are any.
+
+        Raises SettingError; WrongModelError if it continues no texts.
+        """
         from chainrule.models.drafting import as_drafting
 
         if draft is None:
@@ -322,12 +329,12 @@ class CausalModel(ScoringModel):
 
     @takes(BeamOptions)
     def beam(self, options: BeamOptions) -> list[Text]:
-        """The likeliest texts that begin with the prompt, with their scores, best first. Raises SettingError."""
+        """Return the likeliest texts that begin with the prompt, with their scores, best first. Raises SettingError."""
         return self._search(options).texts
 
     @takes(BeamOptions)
     def beam_tree(self, options: BeamOptions) -> BeamTree:
-        """All that the search of `beam` considers, with the path of greedy search. Raises SettingError.
+        """Return all that the search of `beam` considers, with the path of greedy search. Raises SettingError.
 
         good:  model.beam_tree("I visited", BeamConfig(size=2)).save("tree.html")
         """
@@ -343,7 +350,7 @@ class CausalModel(ScoringModel):
     def complete(
         self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None, regex: str | None = None
     ) -> list[Completion]:
-        """The likeliest completions of the last word of a text, or of its next words after a space.
+        """Return the likeliest completions of the last word of a text, or of its next words after a space.
 
         corrector: from `chainrule.corrector`; a correction of the word just typed may then come last, see `Completion`.
         regex: a regular expression that the whole text is to match in the end. Raises SettingError.
@@ -368,7 +375,7 @@ class CausalModel(ScoringModel):
         return self.decoder_with(None)
 
     def decoder_with(self, draft: Drafting | Model | str | None) -> TextDecoder:
-        """As `decoder`, with drafts, as in `GenerateOptions`. Raises SettingError."""
+        """Return the decoder of `decoder`, with drafts, as in `GenerateOptions`. Raises SettingError."""
         from chainrule.decoding.text_generator import TextDecoder
 
         return TextDecoder(self._drafted(draft), self.tokenizer, lambda: self.speller)
@@ -384,7 +391,7 @@ class MaskedModel(ScoringModel, EmbeddingModel):
     capability: ClassVar[str] = "fills gaps in texts"
 
     def fill(self, text: str, top: int = 5, *, mask: str = MASK) -> list[list[tuple[str, float]]]:
-        """The likeliest tokens for each mask of a text, with their probabilities, best first, none of them zero.
+        """Return the likeliest tokens for each mask of a text, with their probabilities, best first, none of them zero.
 
         Raises SettingError if the text has no mask; MarkerError.
 
@@ -417,7 +424,7 @@ class MaskedModel(ScoringModel, EmbeddingModel):
         return masked_tokens(self.tokenizer, text, mask)
 
     def follows(self, first: str, second: str) -> float:
-        """P(the second sentence follows the first), by a model that was trained with `next_sentence`.
+        """Return P(the second sentence follows the first), by a model that was trained with `next_sentence`.
 
         Raises SettingError if it did not, or if one of them is empty; MarkerError.
 

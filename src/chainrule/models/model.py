@@ -66,8 +66,9 @@ class Model(AnyModel):
         *,
         mapped: MappedFile | None = None,
     ) -> None:
-        """engine: what the family trains, usually a LanguageModel. speller: by default one learned from the vocabulary.
+        """Store the parts of the model.
 
+        engine: what the family trains, usually a LanguageModel. speller: by default one learned from the vocabulary.
         mapped: the file that the arrays are mapped from.
         """
         self.family, self._engine, self._tokenizer = family, engine, tokenizer
@@ -77,21 +78,21 @@ class Model(AnyModel):
         self.base: Model | None = None  # what its adapter stands on, kept so that other adapters share its weights
 
     def apply(self, options: OpenOptions) -> None:
-        """As `AnyModel.apply`; options of networks are for those in mixtures, too."""
+        """Implement `AnyModel.apply`; options of networks are for those in mixtures, too."""
         if options.markers is not None:
             self.set_markers(options.markers)
         set_reading(self.engine, self.tokenizer, self.record, options)
 
     def does(self) -> str:
-        """As `AnyModel.does`."""
+        """Implement `AnyModel.does`."""
         return _DOES[FAMILIES[self.family].job]
 
     def besides(self) -> str:
-        """As `AnyModel.besides`."""
+        """Implement `AnyModel.besides`."""
         return "; it can score, embed and judge minimal pairs" if FAMILIES[self.family].job == "fill" else ""
 
     def attention(self, source: Any, target: str | None = None) -> Drawn:
-        """The maps of all layers and heads while a network reads a text; trees for models of these.
+        """Return the maps of all layers and heads while a network reads a text; trees for models of these.
 
         Raises SettingError.
         """
@@ -106,12 +107,12 @@ class Model(AnyModel):
         return attend_text(self.require_engine("continue", "fill", "embed"), self.tokenizer, self.record, source)
 
     def drawn_network(self) -> Any:
-        """As `AnyModel.drawn_network`."""
+        """Implement `AnyModel.drawn_network`."""
         return getattr(self.engine, "network", None)
 
     @property
     def reads_pictures(self) -> bool:
-        """Whether it reads pictures in place of texts."""
+        """Whether it reads pictures and no texts."""
         return False
 
     def gates(self, tokens: Int32[ndarray, " T"]) -> tuple[Int64[ndarray, " T"], list[LayerGates]]:
@@ -124,7 +125,7 @@ class Model(AnyModel):
         return gates_of_text(self.engine, tokens)
 
     def info(self, *, size: int | None = None) -> ModelInfo:
-        """As `AnyModel.info`."""
+        """Implement `AnyModel.info`."""
         return info_of_model(self.parts, size=size)
 
     def __repr__(self) -> str:
@@ -151,7 +152,9 @@ class Model(AnyModel):
         return cast("LanguageModel[Any]", self.require_engine("continue"))
 
     def require_engine(self, *jobs: Task) -> Any:
-        """The engine, if it does one of these jobs. Raises WrongModelError if not; ModelFormatError as `engine`."""
+        """Return the engine, if it does one of these jobs. Raises WrongModelError if not; ModelFormatError as
+        `engine`.
+        """
         if FAMILIES[self.family].job not in jobs:
             wanted = " or ".join(_DOES[job] for job in jobs)
             raise WrongModelError(describe_wrong_kind(self.family, self.does(), wanted) + self.besides())
@@ -180,7 +183,7 @@ class Model(AnyModel):
         return document_in(self.record)
 
     def set_markers(self, markers: Markers) -> None:
-        """Sets the rule for literal <s>, </s> and <unk> in texts: error, skip or keep. Raises SettingError."""
+        """Set the rule for literal <s>, </s> and <unk> in texts: error, skip or keep. Raises SettingError."""
         self._tokenizer = self.tokenizer.with_markers(markers)
 
     @property
@@ -203,9 +206,9 @@ class Model(AnyModel):
 
     @shows_progress
     def compact(self, progress: ProgressOption = None, *, bits: int | None = None) -> Self:
-        """The same model, quantised: an n-gram model takes a fifth of the memory, with 256 values for the probabilities
-        of each order; a Transformer takes little more than a quarter, with matrices in int8 and a scale for every 32
-        weights.
+        """Return the same model, quantised: an n-gram model takes a fifth of the memory, with 256 values for the
+        probabilities of each order; a Transformer takes little more than a quarter, with matrices in int8 and a scale
+        for every 32 weights.
 
         bits: of a Transformer's weights, 4, 5, 6 or 8, in blocks as those of GGUF files; products then also round
         vectors to eight bits, which is several times as fast.
@@ -225,11 +228,11 @@ class Model(AnyModel):
 
     @shows_progress
     def unpack(self, progress: ProgressOption = None) -> Self:
-        """The fast layout of a compact model, quantised as it was. Raises as `compact` does."""
+        """Return the fast layout of a compact model, quantised as it was. Raises as `compact` does."""
         return self._with_engine(self._compaction.unpack(self.engine, callback(progress)), self.record)
 
     def merge(self) -> Self:
-        """The same model with its adapter added to the weights of its base, in float32; itself, if it has none.
+        """Return the same model with its adapter added to the weights of its base, in float32; itself, if it has none.
 
         good:  chainrule.load("law/").merge().save("law-alone/")
         """
@@ -248,7 +251,7 @@ class Model(AnyModel):
 
     @property
     def _compaction(self) -> Quantization:
-        """Raises SettingError."""
+        """How models of the family become compact. Raises SettingError."""
         compaction = FAMILIES[self.family].compaction
         if compaction is None:
             raise SettingError(
@@ -263,7 +266,7 @@ class Model(AnyModel):
 
     @shows_progress
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
-        """Writes a model folder, or a file where the path ends in .arpa, in .fst.txt (an automaton of OpenFst, with its
+        """Write a model folder, or a file where the path ends in .arpa, in .fst.txt (an automaton of OpenFst, with its
         symbols beside it) or in .combined (a word list of Android keyboards), or in one of these and .gz, .zst, .xz or
         .bz2.
 

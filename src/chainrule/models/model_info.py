@@ -36,7 +36,7 @@ class ModelInfo:
     record: dict[str, Any]
 
     def rows(self) -> list[tuple[str, str]]:
-        """Names and values as on the model card, to be read by people."""
+        """Return names and values as on the model card, to be read by people."""
         from chainrule.models.files.model_card import model_rows
 
         return model_rows(
@@ -55,7 +55,7 @@ class ModelInfo:
         return html_table(f"{self.family} model", [], self.rows())
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures by name, without the record: a row for pandas.
+        """Return the figures by name, without the record: a row for pandas.
 
         ngrams: the number of n-grams of all orders together.
         """
@@ -63,12 +63,12 @@ class ModelInfo:
         return {**figures, "ngrams": None if self.ngrams is None else sum(self.ngrams)}
 
     def as_json(self) -> dict[str, Any]:
-        """All that is known, for JSON."""
+        """Return all that is known, for JSON."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
-    """The info of a model. size: its bytes on disk, where they are known."""
+    """Return the info of a model. size: its bytes on disk, where they are known."""
     from chainrule.text.tokenization.subword import Subword
 
     tokenizer = parts.tokenizer
@@ -91,7 +91,9 @@ def info_of_model(parts: ModelParts, *, size: int | None = None) -> ModelInfo:
 def info_of_network(
     family: str, tokenizer: str, vocabulary_size: int, record: dict[str, Any], *, size: int | None = None
 ) -> ModelInfo:
-    """The info of a network that is no distribution over texts by itself. tokenizer: in words. size: as above."""
+    """Return the info of a network that is no distribution over texts by itself. tokenizer: in words. size: as
+    above.
+    """
     return ModelInfo(
         family=family,
         tokenizer=tokenizer,
@@ -105,7 +107,7 @@ def info_of_network(
 
 
 def size_of(record: dict[str, Any]) -> str:
-    """The number of n-grams or parameters, with a comma before it, for a line about a model."""
+    """Return the number of n-grams or parameters, with a comma before it, for a line about a model."""
     parameters, ngrams = _parameters(record), _ngrams(record)
     if ngrams is not None:
         return f", {sum(ngrams):,} n-grams"
@@ -113,7 +115,7 @@ def size_of(record: dict[str, Any]) -> str:
 
 
 def _parameters(record: dict[str, Any]) -> int | None:
-    """The number of parameters; None unless it is an integer, since people may edit records."""
+    """Return the number of parameters; None unless it is an integer, since people may edit records."""
     parameters = record.get("parameters")
     return parameters if isinstance(parameters, int) else None
 

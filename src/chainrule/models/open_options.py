@@ -71,7 +71,7 @@ class OpenOptions(Options):
         return (_is_on("alone") or None) if self.alone is None else self.alone
 
     def check_taken(self, taken: frozenset[str] | None, kind: str) -> None:
-        """Raises SettingError where an option is given that a kind of models does not take. taken: None for all."""
+        """Raise SettingError where an option is given that a kind of models does not take. taken: None for all."""
         given = [] if taken is None else [name for name in self.given if name not in taken and getattr(self, name)]
         if given:
             raise SettingError(f"{kind} takes no {' and no '.join(given)}; leave it out")

@@ -38,7 +38,7 @@ _screen = threading.Lock()  # held by the one line that is shown
 
 
 def shows_progress(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """A function whose argument `progress`, a ProgressOption, is the callback that it stands for inside."""
+    """Return a function whose argument `progress`, a ProgressOption, is the callback that it stands for inside."""
     place = function.__code__.co_varnames.index("progress")
 
     @wraps(function)
@@ -56,7 +56,7 @@ def shows_progress(function: Callable[Parameters, Result]) -> Callable[Parameter
 
 @contextmanager
 def showing(progress: ProgressOption) -> Iterator[Progress]:
-    """The callback that an option stands for. Within a call that shows a line, others are silent.
+    """Yield the callback that an option stands for. Within a call that shows a line, others are silent.
 
     Raises SettingError.
     """
@@ -78,12 +78,12 @@ def showing(progress: ProgressOption) -> Iterator[Progress]:
 
 
 def callback(progress: ProgressOption) -> Progress:
-    """For use under `shows_progress`: the callback that it put in the place of the option."""
+    """Return the callback that `shows_progress` has put in the place of the option."""
     return progress if callable(progress) else silent
 
 
 def on_report_of(progress: Progress) -> OnReport:
-    """The callback that shows the reports of a training, if progress is shown."""
+    """Return the callback that shows the reports of a training, if progress is shown."""
     if isinstance(progress, ProgressLine):
         return progress.report
     if progress is silent:
@@ -92,7 +92,7 @@ def on_report_of(progress: Progress) -> OnReport:
 
 
 def is_watched(stream: TextIO | None) -> bool:
-    """Whether somebody is looking: at a terminal, or a notebook; of several processes, at the first."""
+    """Return whether somebody is looking: at a terminal, or a notebook; of several processes, at the first."""
     is_screen = stream is not None and (stream.isatty() or type(stream).__module__.startswith("ipykernel"))
     return is_screen and os.environ.get("RANK", "0") == "0"
 
@@ -119,7 +119,7 @@ class ProgressLine:
         self._write(text, stays=not self._changes)
 
     def report(self, report: Report) -> None:
-        """The line of a training; what is measured on held-out text stays."""
+        """Show the line of a training; what is measured on held-out text stays."""
         if report.note is not None:
             for line in report.note.splitlines():
                 self._write(f"note: {line}", stays=True)
@@ -128,7 +128,7 @@ class ProgressLine:
             self._write(str(report), stays=stays or not self._changes)
 
     def close(self) -> None:
-        """Clears a line that could still change."""
+        """Clear a line that could still change."""
         if self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()

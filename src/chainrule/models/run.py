@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 
 
 def training_run(options: RunOptions, progress: Progress) -> TrainingRun:
-    """The run given, or one made from the options. Without on_report, `progress` shows reports. Raises SettingError.
+    """Return the run given, or one made from the options.
 
-    Its minutes begin now or, where a command calls, when that began.
+    Without on_report, `progress` shows reports. Raises SettingError. Its minutes begin now or, where a command calls,
+    when that began.
     """
     run = options.run
     if run is not None and (given := options.given_for_run):
@@ -67,14 +68,14 @@ def training_run(options: RunOptions, progress: Progress) -> TrainingRun:
 
 
 def record_header(family: str, config: DataclassInstance) -> dict[str, Any]:
-    """What a record begins with."""
+    """Return what a record begins with."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     versions = {"chainrule": __version__, "python": platform.python_version(), "numpy": np.__version__}
     return {"family": family, "settings": asdict(config), "trained": now, "versions": versions, "command": sys.argv}
 
 
 def seconds_since(began: float, learned: Mapping[str, Any]) -> float:
-    """Seconds of a training: since `began`, by `time.perf_counter`, and of its parts before it was resumed.
+    """Return seconds of a training: since `began`, by `time.perf_counter`, and of its parts before it was resumed.
 
     learned: the record of its run.
     """
@@ -82,8 +83,8 @@ def seconds_since(began: float, learned: Mapping[str, Any]) -> float:
 
 
 def digests_read(*records: Mapping[str, Any]) -> list[str]:
-    """The digests of the texts that models, and the models in them, were trained or tuned on, as far as their records
-    say: for the record of what is made of them, as `data_of_models`.
+    """Return the digests of the texts that models, and the models in them, were trained or tuned on, as far as their
+    records say: for the record of what is made of them, as `data_of_models`.
     """
     found: set[str] = set()
     for record in records:
@@ -102,7 +103,7 @@ _EXPANSION = 5  # of a compressed text
 
 @contextmanager
 def ids_file(folder: Path | None) -> Iterator[Any]:
-    """A file without a name, which vanishes when nothing is mapped from it any more. Raises OutputError.
+    """Yield a file without a name, which vanishes when nothing is mapped from it any more. Raises OutputError.
 
     It is in the folder or, since a folder is made only when something is saved in it, in the nearest existing parent.
     """
@@ -116,7 +117,7 @@ def ids_file(folder: Path | None) -> Iterator[Any]:
 
 
 def may_exceed_memory(source: Source, token_bytes: int) -> bool:
-    """Whether the files of a text are so large that its tokens may need more than half of the memory."""
+    """Return whether the files of a text are so large that its tokens may need more than half of the memory."""
     available = available_memory()
     if available is None or not isinstance(source, Corpus):
         return False
@@ -127,5 +128,5 @@ def may_exceed_memory(source: Source, token_bytes: int) -> bool:
 
 
 def check_ids_room(tokens: int) -> None:
-    """Raises OutputError where the disk has no room for the ids of a text."""
+    """Raise OutputError where the disk has no room for the ids of a text."""
     check_disk_room(_ID_BYTES * tokens, f"a text of about {tokens:,} tokens")

@@ -47,7 +47,7 @@ class ModelAnswerer:
     """A model as an `Answerer`."""
 
     def __init__(self, parts: ModelParts) -> None:
-        """parts: those of a model that continues texts or fills gaps in them."""
+        """Store the parts. parts: those of a model that continues texts or fills gaps in them."""
         family = FAMILIES[parts.family]
         self.engine, self.tokenizer, self.speller = parts.engine, parts.tokenizer, parts.speller
         self.fills = family.job == "fill"
@@ -55,11 +55,11 @@ class ModelAnswerer:
         self.context: int | None = family.context(parts.engine)
 
     def length(self, text: str) -> int:
-        """As `Answerer.length`."""
+        """Implement `Answerer.length`."""
         return len(self.tokenizer.encode_texts([text]).ids) - 1
 
     def score(self, prompts: Sequence[str], choices: Sequence[str], separator: str, progress: Progress) -> ChoiceScores:
-        """As `Answerer.score`."""
+        """Implement `Answerer.score`."""
         from chainrule.evaluation.choices import choice_log_probs, filled_log_probs
 
         if self.fills:
@@ -77,7 +77,7 @@ class ModelAnswerer:
         )
 
     def write(self, prompts: Sequence[str], max_tokens: int, stop: Sequence[str], progress: Progress) -> list[str]:
-        """As `Answerer.write`."""
+        """Implement `Answerer.write`."""
         from chainrule.decoding.limits import possible_stops
         from chainrule.decoding.text_generator import TextDecoder
 
@@ -103,13 +103,13 @@ class ScoringModel(Model):
     def score(
         self, texts: Iterable[str], *, given: str | Iterable[str] | None = None, running: bool = False
     ) -> Float64[ndarray, " texts"]:
-        """log P of each text with its </s>, in nats; an unknown word counts as <unk>, without its spelling.
+        """Return log P of each text with its </s>, in nats; an unknown word counts as <unk>, without its spelling.
 
-        given: a prompt that comes before each text, or one for all: log P(text | prompt). The two are joined as they
-        are, so that a text after a word begins with its space. running: whether the texts are one running text, of
-        which a network trained with memory="stream" reads the earlier ones as context; by default, each text is scored
-        by itself. A bidirectional network gives pseudo-log-likelihoods.
-        Raises MarkerError; SettingError if there are not as many prompts as texts, or both options are given.
+        given: a prompt that comes before each text, or one for all: log P(text | prompt). The two are joined unchanged,
+        so that a text after a word begins with its space. running: whether the texts are one running text, of which a
+        network trained with memory="stream" reads the earlier ones as context; by default, each text is scored by
+        itself. A bidirectional network gives pseudo-log-likelihoods. Raises MarkerError; SettingError if there are not
+        as many prompts as texts, or both options are given.
 
         good:  model.score([" great", " terrible"], given="Overall, the movie was")
         """
@@ -131,7 +131,7 @@ class ScoringModel(Model):
 
     @takes(ContextOptions)
     def limited(self, options: ContextOptions) -> Self:
-        """The same network, which sees less of a text before each word or token: for scores and surprisal alone.
+        """Return the same network, which sees less of a text before each word or token: for scores and surprisal alone.
 
         Raises SettingError if the model is no network that continues texts, or sees less than that anyway.
 
@@ -143,7 +143,8 @@ class ScoringModel(Model):
     def choose(
         self, prompt: str, choices: Iterable[str], *, separator: str = " ", progress: ProgressOption = None
     ) -> dict[str, float]:
-        """How likely the model finds each choice after a prompt, relative to the others: probabilities that sum to one.
+        """Return how likely the model finds each choice after a prompt, relative to the others: probabilities that sum
+        to one.
 
         The prompt is read once. separator: the text between prompt and choice, unless there is white space already. A
         bidirectional network needs a [MASK] in the prompt. Raises SettingError, MarkerError.
@@ -165,7 +166,7 @@ class ScoringModel(Model):
         separator: str = " ",
         progress: ProgressOption = None,
     ) -> Float64[ndarray, "prompts choices"]:
-        """log P of each choice after each prompt, in nats, unknown words with their spelling; as `choose`.
+        """Return log P of each choice after each prompt, in nats, unknown words with their spelling; as `choose`.
 
         Raises SettingError, MarkerError.
         """
@@ -176,7 +177,9 @@ class ScoringModel(Model):
         return self.answerer.score(prompts, choices, separator, callback(progress)).log_probs
 
     def sentence_scores(self, block: Block, *, running: bool = False) -> SentenceScores:
-        """As `score`, for the documents of a block, with their numbers of tokens. Raises MarkerError."""
+        """Return the scores of `score`, for the documents of a block, with their numbers of tokens. Raises
+        MarkerError.
+        """
         from chainrule.evaluation.token_scores import score_sentences
 
         return score_sentences(self.scorer, self.tokenizer.encode_block(block).ids, running=running)
@@ -192,7 +195,7 @@ class ScoringModel(Model):
         strict: bool = False,
         warn: Callable[[str], None] = warnings.warn,
     ) -> list[GroupAccuracy]:
-        """Judges minimal pairs, BLiMP's JSON lines: how often the good sentence is likelier, by set, field and in all.
+        """Judge minimal pairs, BLiMP's JSON lines: how often the good sentence is likelier, by set, field and in all.
 
         ends: whether </s> is predicted and counted; it never is by a bidirectional network. pseudo: how such a network
         scores, see `pseudo_log_likelihoods`. warn: a callback that gets file and line of each pair that cannot be
@@ -225,7 +228,7 @@ class ScoringModel(Model):
         return judge(pairs, score, progress, ends=ends and not fills, tokenizer=self.tokenizer)
 
     def unknown_words(self, text: str) -> list[str]:
-        """The tokens of a text that the vocabulary lacks, each once, as they are written. Raises MarkerError."""
+        """Return the tokens of a text that the vocabulary lacks, each once, as they are written. Raises MarkerError."""
         encoded = self.tokenizer.encode_texts([text])
         positions = np.flatnonzero(encoded.ids == UNKNOWN).tolist()
         return list(dict.fromkeys(encoded.surface(i).decode("utf-8", "replace") for i in positions))
@@ -233,7 +236,7 @@ class ScoringModel(Model):
     def _named_probs(
         self, tokens: Int32[ndarray, " tokens"], log_probs: Float32[ndarray, " tokens"]
     ) -> list[tuple[str, float]]:
-        """The tokens as text with their probabilities, without those of probability zero."""
+        """Return the tokens as text with their probabilities, without those of probability zero."""
         probs = zip(tokens.tolist(), map(math.exp, log_probs.tolist()), strict=True)
         return [(self.tokenizer.vocabulary.token(token), prob) for token, prob in probs if prob > 0]
 

@@ -35,10 +35,10 @@ _ENDINGS = (f".{NAME}.a", f".{NAME}.b")
 
 
 class LowRank(nn.Module):
-    """scale B A x, with B = 0 at first, so that the network begins as it is."""
+    """scale B A x, with B = 0 at first, so that the network begins unchanged."""
 
     def __init__(self, inputs: int, parts: Sequence[int], rank: int, scale: float) -> None:
-        """parts: of the rows of the matrix; each has an A and a B of its own."""
+        """Build A and B. parts: of the rows of the matrix; each has a separate A and B."""
         super().__init__()
         self.parts, self.scale, self.is_on = list(parts), scale, True
         self.a = nn.Parameter(torch.empty(len(parts) * rank, inputs))  # (parts r, K)
@@ -46,7 +46,7 @@ class LowRank(nn.Module):
         nn.init.kaiming_uniform_(self.a, math.sqrt(5))
 
     def forward(self, x: Float[Tensor, "*shape K"]) -> Float[Tensor, "*shape N"]:
-        """What is added to W x."""
+        """Return what is added to W x."""
         low = product(x, self.a) * self.scale
         if len(self.parts) == 1:
             return product(low, self.b)
@@ -54,17 +54,16 @@ class LowRank(nn.Module):
         return torch.cat([product(own, rows) for own, rows in both], -1)
 
     def whole(self) -> Float[Tensor, "N K"]:
-        """scale B A."""
+        """Return scale B A."""
         both = zip(self.a.chunk(len(self.parts)), torch.split(self.b, self.parts), strict=True)
         return torch.cat([rows @ own for own, rows in both]).detach() * self.scale
 
 
 def add_adapters(network: nn.Module, rank: int, scale: float, last: int | None = None) -> None:
-    """Puts new adapters beside the linear layers; all other weights are frozen. last: of so many of the last blocks
-    only.
+    """Put new adapters beside the linear layers; all other weights are frozen.
 
-    A is drawn from torch's random numbers. Earlier adapters are replaced. Raises SettingError if there are no such
-    layers.
+    last: of so many of the last blocks only. A is drawn from torch's random numbers. Earlier adapters are replaced.
+    Raises SettingError if there are no such layers.
     """
     layers = _layers_of(network, last)
     remove_adapters(network)
@@ -80,10 +79,9 @@ def _device(network: nn.Module) -> torch.device:
 
 
 def _layers_of(network: nn.Module, last: int | None = None) -> dict[str, tuple[nn.Linear, list[int]]]:
-    """The linear layers that may have adapters, by name, with their parts. last: of so many of the last
-    blocks only.
+    """Return the linear layers that may have adapters, by name, with their parts.
 
-    Raises SettingError.
+    last: of so many of the last blocks only. Raises SettingError.
     """
     config = cast("Network", network).config
     if not config.blocks:
@@ -105,7 +103,7 @@ def _layers_of(network: nn.Module, last: int | None = None) -> dict[str, tuple[n
 
 
 def _parts_of(owner: nn.Module, layer: nn.Linear) -> list[int]:
-    """The rows of what others hold as matrices of their own."""
+    """Return the rows of what others hold as separate matrices."""
     if isinstance(owner, Attention) and layer is owner.query_key_value:
         return owner.parts()
     if isinstance(owner, FeedForward) and layer is owner.up and owner.gated:
@@ -114,32 +112,32 @@ def _parts_of(owner: nn.Module, layer: nn.Linear) -> list[int]:
 
 
 def adapters_of(network: nn.Module) -> dict[str, LowRank]:
-    """The adapters, by the names of their layers."""
+    """Return the adapters, by the names of their layers."""
     return {
         name.removesuffix(f".{NAME}"): module for name, module in network.named_modules() if isinstance(module, LowRank)
     }
 
 
 def adapter_matrices(network: nn.Module) -> list[nn.Parameter]:
-    """A and B of all adapters."""
+    """Return A and B of all adapters."""
     return [weight for adapter in adapters_of(network).values() for weight in (adapter.a, adapter.b)]
 
 
 def remove_adapters(network: nn.Module) -> None:
-    """Leaves the network as it was before."""
+    """Remove the adapters, so that the network is as it was before."""
     for name in adapters_of(network):
         delattr(network.get_submodule(name), NAME)
     _forget_reader(network)
 
 
 def _forget_reader(network: nn.Module) -> None:
-    """The kernels that read packed blocks know no adapters: whether they may is found out again."""
+    """Let the network find out again whether kernels may read its blocks, since these know no adapters."""
     cast("Transformer", cast("Network", network).encoder).packed = None
 
 
 @contextmanager
 def without_adapters(network: nn.Module) -> Iterator[None]:
-    """Within it, the network computes as without its adapters, and nothing of it has gradients."""
+    """Let the network compute as without its adapters, and without gradients, inside."""
     adapters = adapters_of(network).values()
     for adapter in adapters:
         adapter.is_on = False
@@ -151,19 +149,19 @@ def without_adapters(network: nn.Module) -> Iterator[None]:
 
 
 def is_of_adapter(name: str) -> bool:
-    """Whether a weight, by its name in a network, is an adapter's."""
+    """Return whether a weight, by its name in a network, is an adapter's."""
     return name.endswith(_ENDINGS)
 
 
 def learned_state(network: nn.Module) -> dict[str, Tensor]:
-    """The weights that training changes, by name: those of adapters, if there are some, else all."""
+    """Return the weights that training changes, by name: those of adapters, if there are some, else all."""
     state = network.state_dict()
     own = {name: tensor for name, tensor in state.items() if is_of_adapter(name)}
     return own or state
 
 
 def load_learned_state(network: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Restores what `learned_state` gave. Raises RuntimeError if it is of another network."""
+    """Restore what `learned_state` gave. Raises RuntimeError if it is of another network."""
     wanted = learned_state(network)
     if wanted.keys() != state.keys():
         raise RuntimeError(f"it has no weights {sorted(wanted.keys() ^ state.keys())[0]}")
@@ -171,7 +169,7 @@ def load_learned_state(network: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def adapter_arrays(network: nn.Module) -> dict[str, ndarray]:
-    """A and B of each adapter, by their names in the network."""
+    """Return A and B of each adapter, by their names in the network."""
     return {
         name: tensor.detach().cpu().float().numpy()
         for name, tensor in network.state_dict().items()
@@ -180,7 +178,7 @@ def adapter_arrays(network: nn.Module) -> dict[str, ndarray]:
 
 
 def attach(network: nn.Module, scale: float, arrays: Mapping[str, ndarray]) -> None:
-    """Puts saved adapters into a network, which they need not all have. scale: the factor of B A.
+    """Put saved adapters into a network, which they need not all have. scale: the factor of B A.
 
     Raises ModelFormatError where names or shapes do not fit the network; SettingError where it has no such layers.
     """
@@ -219,7 +217,7 @@ def attach(network: nn.Module, scale: float, arrays: Mapping[str, ndarray]) -> N
 
 
 def merged_arrays(network: nn.Module, arrays: Mapping[str, ndarray]) -> dict[str, ndarray]:
-    """The arrays of a network with its adapters added to its matrices, which become float32."""
+    """Return the arrays of a network with its adapters added to its matrices, which become float32."""
     merged = {name: array for name, array in arrays.items() if not is_of_adapter(name)}
     for name, adapter in adapters_of(network).items():
         array = merged[f"{name}.weight"]
@@ -230,7 +228,7 @@ def merged_arrays(network: nn.Module, arrays: Mapping[str, ndarray]) -> dict[str
 
 
 def fingerprint(network: nn.Module) -> str:
-    """A digest that tells bases apart, whether they are quantised or not: of the vectors among their weights."""
+    """Return a digest that tells bases apart, whether they are quantised or not: of the vectors among their weights."""
     digest = hashlib.sha256()
     for name, weight in network.named_parameters():
         if weight.ndim == 1 and weight.is_floating_point():
@@ -240,7 +238,7 @@ def fingerprint(network: nn.Module) -> str:
 
 
 def describe(network: nn.Module, rank: int, scale: float) -> dict[str, Any]:
-    """For records: what the adapters of a network are, and the digest of its other weights."""
+    """Return, for records, what the adapters of a network are, and the digest of its other weights."""
     adapters = adapters_of(network).values()
     return {
         "rank": rank,

@@ -62,7 +62,7 @@ class BidirectionalModel(NetworkVectors):
     """A Scorer and an Embedder, but no LanguageModel."""
 
     def __init__(self, network: Network) -> None:
-        """Sets the network to evaluation mode, without dropout."""
+        """Set the network to evaluation mode, without dropout."""
         self.network = network.eval()
         self.vocabulary_size = network.vocabulary_size
         self.masks = not isinstance(network.encoder, SeparateDirections)
@@ -70,7 +70,8 @@ class BidirectionalModel(NetworkVectors):
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " tokens"]]:
-        """log P(token | all others) of each token (Salazar et al. 2020, equation 1); the others include its prefix.
+        """Return log P(token | all others) of each token (Salazar et al. 2020, equation 1); the others include its
+        prefix.
 
         The end of the text is given, not predicted, so the score of </s> is 0.
         """
@@ -83,7 +84,7 @@ class BidirectionalModel(NetworkVectors):
         *,
         prefixes: Sequence[Tokens] | None = None,
     ) -> list[Float32[ndarray, " tokens"]]:
-        """As `score`, but with the later tokens of the same word masked, too (Kauf and Ivanova 2023).
+        """Return the scores of `score`, but with the later tokens of the same word masked, too (Kauf and Ivanova 2023).
 
         begins: whether each token of the vocabulary begins a word. Raises SettingError if the network has no mask.
         """
@@ -94,13 +95,13 @@ class BidirectionalModel(NetworkVectors):
         return self._score(sequences, prefixes, end=False, begins=begins)
 
     def score_stream(self, stream: Tokens) -> Float32[ndarray, " tokens"]:
-        """As `Scorer.score_stream`; each document by itself."""
+        """Implement `Scorer.score_stream`; each document by itself."""
         check_tokens(as_tokens(stream), self.vocabulary_size)
         return np.concatenate([np.empty(0, np.float32), *self.score(documents_of(stream))])
 
     @torch.inference_mode()
     def fill(self, sequence: Tokens) -> Float32[ndarray, "masks vocab"]:
-        """log P(token | the rest) for every token at each mask of a sequence, with the other masks in place.
+        """Return log P(token | the rest) for every token at each mask of a sequence, with the other masks in place.
 
         </s> gets no probability, since a gap in a text is not its end. Raises SettingError if there are several masks
         and the network was not trained with masks.
@@ -121,7 +122,7 @@ class BidirectionalModel(NetworkVectors):
 
     @torch.inference_mode()
     def score_following(self, firsts: Sequence[Tokens], seconds: Sequence[Tokens]) -> Float32[ndarray, " pairs"]:
-        """log P(the second text follows the first) of each pair, in nats.
+        """Return log P(the second text follows the first) of each pair, in nats.
 
         Where both texts do not fit, the end of the longer one is cut off. Raises SettingError if the network was not
         trained for it.
@@ -170,7 +171,7 @@ class BidirectionalModel(NetworkVectors):
         return scores
 
     def _queries(self, text: _Text, begins: Bool[ndarray, " vocab"] | None) -> Iterator[_Query]:
-        """One query for a whole text, or one for each of its tokens if these have to be masked."""
+        """Yield one query for a whole text, or one for each of its tokens if these have to be masked."""
         inputs = add_boundaries(text.tokens, self.network)
         positions = np.arange(text.first + 1, len(text.tokens) + 1)
         targets = text.tokens[text.first :].astype(np.int64)
@@ -187,14 +188,14 @@ class BidirectionalModel(NetworkVectors):
             yield _Query(masked, positions[own] - window.start, targets[own], text.scores[own])
 
     def _window(self, inputs: int, position: int) -> slice:
-        """The inputs around a position, as many as were read at once in training."""
+        """Return the inputs around a position, as many as were read at once in training."""
         context = self.network.config.context
         begin = min(max(0, position - context // 2), max(0, inputs - context))
         return slice(begin, min(begin + context, inputs))
 
     @torch.inference_mode()
     def _answer(self, queries: Sequence[_Query]) -> None:
-        """Fills in the scores."""
+        """Fill in the scores."""
         hidden = self._read([query.inputs for query in queries])
         rows = np.repeat(np.arange(len(queries)), [query.positions.size for query in queries])
         queried = hidden[rows, np.concatenate([query.positions for query in queries])]  # (queried, D)
@@ -205,7 +206,7 @@ class BidirectionalModel(NetworkVectors):
             query.scores[:] = log_probs[first:last]
 
     def _read(self, rows: Sequence[Int64[ndarray, " inputs"]]) -> Float[Tensor, "B T D"]:
-        """The hidden states of padded rows; the network itself handles the boundaries of documents."""
+        """Return the hidden states of padded rows; the network itself handles the boundaries of documents."""
         follow_load()
         device = self.network.device
         tokens = torch.from_numpy(pad(rows, END)).to(device)
@@ -214,14 +215,14 @@ class BidirectionalModel(NetworkVectors):
 
 
 def _without_end(log_probs: Float32[ndarray, " vocab"]) -> Float32[ndarray, " vocab"]:
-    """The distribution given that the text continues."""
+    """Return the distribution given that the text continues."""
     log_probs = log_probs.copy()
     log_probs[END] = -np.inf
     return np.asarray(log_probs - np.logaddexp.reduce(log_probs))
 
 
 def _word_ends(text: Tokens, begins: Bool[ndarray, " vocab"] | None) -> Int64[ndarray, " tokens"]:
-    """The position after the word of each token; without `begins`, every token is a word."""
+    """Return the position after the word of each token; without `begins`, every token is a word."""
     if begins is None:
         return np.arange(1, len(text) + 1)
     edges = np.append(np.flatnonzero(begins[text]), len(text))

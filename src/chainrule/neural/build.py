@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V"] | None = None) -> Network:
-    """A network with initial weights, drawn from torch's random generator.
+    """Return a network with initial weights, drawn from torch's random generator.
 
     counts: how often each token occurs in the training text, for outputs that rank or sample tokens by frequency.
     Raises SettingError if the configuration does not suit the vocabulary.
@@ -74,7 +74,7 @@ class OuterLayers(NamedTuple):
 
 
 def outer_layers(config: NetworkConfig, vocabulary_size: int) -> OuterLayers:
-    """Those of networks other than Transformers."""
+    """Return the outer layers of networks other than Transformers."""
     embedding = Embedding(vocabulary_size, config.input_width, token_dropout=config.embedding_dropout)
     nn.init.normal_(embedding.weight, std=config.input_width**-0.5 if config.tied else 1.0)
     weight = embedding.weight
@@ -85,7 +85,7 @@ def outer_layers(config: NetworkConfig, vocabulary_size: int) -> OuterLayers:
 
 
 def outer_layers_of_transformer(config: TransformerConfig, vocabulary_size: int) -> OuterLayers:
-    """Those of Transformers."""
+    """Return the outer layers of Transformers."""
     norm = norm_of(config, config.input_width) if config.embedding_norm else None
     scale = math.sqrt(config.input_width) if config.scaled_embedding else 1.0
     dropout = config.embedding_dropout
@@ -94,7 +94,7 @@ def outer_layers_of_transformer(config: TransformerConfig, vocabulary_size: int)
 
 
 def initialised_vectors(config: TransformerConfig, embedding: Embedding) -> nn.Parameter:
-    """Draws the vectors of tokens, and those of the output, which it returns."""
+    """Draw the vectors of tokens, and those of the output, which are returned."""
     width = config.input_width
     std = 0.02 if config.initialisation == "gpt2" else width**-0.5 if config.tied else 1.0
     nn.init.normal_(embedding.weight, std=std)
@@ -107,7 +107,7 @@ def initialised_vectors(config: TransformerConfig, embedding: Embedding) -> nn.P
 
 
 def outer_layers_of_bert(config: BertSettings, vocabulary_size: int) -> OuterLayers:
-    """Those of Transformers that may have a layer before the output."""
+    """Return the outer layers of Transformers that may have a layer before the output."""
     outer = outer_layers_of_transformer(config, vocabulary_size)
     transform = None
     if config.output_transform:
@@ -117,5 +117,5 @@ def outer_layers_of_bert(config: BertSettings, vocabulary_size: int) -> OuterLay
 
 
 def _cutoffs(vocabulary_size: int) -> tuple[int, ...]:
-    """Puts a tenth of the vocabulary in the head, the next three tenths in one cluster, and the rest in another."""
+    """Put a tenth of the vocabulary in the head, the next three tenths in one cluster, and the rest in another."""
     return tuple(sorted({max(1, vocabulary_size // 10), max(1, 4 * vocabulary_size // 10)}))

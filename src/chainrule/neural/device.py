@@ -34,7 +34,7 @@ _WARM_UPS, _REPEATS, _SECONDS = 2, 4, 0.25  # products before and during timing;
 
 
 def has_quick_bfloat16(device: torch.device) -> bool:
-    """Whether matrix products are at least 1.5 times as fast in bfloat16 as in float32."""
+    """Return whether matrix products are at least 1.5 times as fast in bfloat16 as in float32."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return device.type == "cpu" and bfloat16_gain(device) >= _QUICK  # for other devices, the gain is unknown
@@ -42,14 +42,18 @@ def has_quick_bfloat16(device: torch.device) -> bool:
 
 @cache
 def bfloat16_gain(device: torch.device) -> float:
-    """The speed of matrix products in bfloat16 relative to float32; a small product suffices to notice emulation."""
+    """Return the speed of matrix products in bfloat16 relative to float32; a small product suffices to notice
+    emulation.
+    """
     small = _gain(device, _SMALL_SIDE)
     return small if small < _EMULATED else _gain(device, _side(device))
 
 
 def product_speed(device: torch.device, dtype: torch.dtype) -> float:
-    """Floating-point operations per second, in products of large matrices. On a processor, all of torch's threads at
-    the speed of one, by processor time: what other programs take now is no matter.
+    """Return floating-point operations per second, in products of large matrices.
+
+    On a processor, all of torch's threads at the speed of one, by processor time: what other programs take now is no
+    matter.
     """
     side = _side(device)
     if device.type != "cpu":
@@ -63,12 +67,12 @@ def product_speed(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def attends_in_bfloat16(device_type: str) -> bool:
-    """Whether torch's fused attention is as fast in bfloat16; on processors, it is up to seven times slower."""
+    """Return whether torch's fused attention is as fast in bfloat16; on processors, it is up to seven times slower."""
     return device_type != "cpu"
 
 
 def runs_lstm_in_bfloat16(device_type: str) -> bool:
-    """Whether an LSTM runs in bfloat16 at all; oneDNN has none for processors without AVX-512."""
+    """Return whether an LSTM runs in bfloat16 at all; oneDNN has none for processors without AVX-512."""
     return _runs_lstm_in_bfloat16(device_type)
 
 
@@ -94,13 +98,13 @@ runs_lstm_in_bfloat16._dynamo_marked_constant = True  # type: ignore[attr-define
 
 
 def layers_in_float32(network: nn.Module, device: torch.device) -> list[str]:
-    """The kinds of layers in a network that the device cannot run in bfloat16."""
+    """Return the kinds of layers in a network that the device cannot run in bfloat16."""
     has_lstm = any(isinstance(layer, nn.LSTM) for layer in network.modules())
     return ["LSTM"] if has_lstm and not runs_lstm_in_bfloat16(device.type) else []
 
 
 def bfloat16_notes(network: nn.Module, device: torch.device) -> list[str]:
-    """Notes for users before a network runs in bfloat16 on a device, a sentence each."""
+    """Return notes for users before a network runs in bfloat16 on a device, a sentence each."""
     notes = []
     if device.type == "cpu" and bfloat16_gain(device) < 0.5:
         ratio = 1 / bfloat16_gain(device)
@@ -123,7 +127,7 @@ def _gain(device: torch.device, side: int) -> float:
 def _seconds_of_product(
     device: torch.device, dtype: torch.dtype, side: int, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """The time of the fastest of a few products."""
+    """Return the time of the fastest of a few products."""
     matrix = torch.ones(side, side, dtype=dtype, device=device)
     first_start = time.perf_counter()
     times: list[float] = []
@@ -145,7 +149,7 @@ _torch_default: int | None = None  # torch's own number of threads, before it wa
 
 
 def use_threads() -> None:
-    """Sets torch's threads to the requested number, now and whenever `chainrule.set_threads` is called.
+    """Set torch's threads to the requested number, now and whenever `chainrule.set_threads` is called.
 
     Processes that torchrun started on this machine share the threads among them: with more threads than processors, a
     step takes eight times as long. If none were requested, what OMP_NUM_THREADS or `torch.set_num_threads` set stays.
@@ -155,7 +159,7 @@ def use_threads() -> None:
 
 
 def follow_load() -> None:
-    """Once a second, gives torch as many threads as processors are free, if the user has not set how many.
+    """Give torch, once a second, as many threads as processors are free, if the user has not set how many.
 
     A product of two threads waits for the slower one: where another program has taken its processor, a step takes ten
     times as long as on one thread. For work that has no fixed number of steps, or figures that do not depend on threads
@@ -175,8 +179,8 @@ def follow_load() -> None:
 
 
 def in_shares(function: Callable[[slice], R], count: int, least: int) -> list[R]:
-    """What a function gives for shares of that many rows, each computed on a thread of its own; as many shares as torch
-    has threads, of at least `least` rows.
+    """Return what a function gives for shares of that many rows, each computed on a separate thread; as many shares as
+    torch has threads, of at least `least` rows.
 
     Threads that share every operation wait for one another after each, and, while they wait, hold processors that
     others want: under load, two of torch's threads take seven times the time of one. Shares meet only at their end.
@@ -200,18 +204,18 @@ def in_shares(function: Callable[[slice], R], count: int, least: int) -> list[R]
 
 @cache
 def _sharers(process: int) -> ThreadPoolExecutor:
-    """Threads that compute shares, each with one thread of torch; those of a forked process are its own."""
+    """Return threads that compute shares, each with one thread of torch; those of a forked process are its own."""
     return ThreadPoolExecutor(os.cpu_count(), f"shares-{process}", _use_one_thread)
 
 
 def _use_one_thread() -> None:
-    """Sets torch's threads of this thread of the program, which at first has the number that was set last anywhere."""
+    """Set torch's threads of this thread of the program, which at first has the number that was set last anywhere."""
     torch.get_num_threads()  # the first call in a thread takes that number over, and would undo what came before
     torch.set_num_threads(1)
 
 
 def _is_fixed_number() -> bool:
-    """Whether the number of threads has been set, by the user or by torchrun."""
+    """Return whether the number of threads has been set, by the user or by torchrun."""
     return requested_threads() is not None or not {"OMP_NUM_THREADS", "LOCAL_WORLD_SIZE"}.isdisjoint(os.environ)
 
 

@@ -21,7 +21,7 @@ STEPS = 4  # time steps that an unrolled network is drawn with
 
 
 def draw_transformer(name: str, config: TransformerConfig, shapes: Shapes) -> Diagram:
-    """Its blocks as one, in a frame."""
+    """Draw a Transformer: its blocks as one, in a frame."""
     diagram = titled_diagram(name, _kind(config), shapes)
     size, width = shapes["embedding.weight"]
     tokens = diagram.box(0, 0, "tokens", "(B, T)", kind="pruned")
@@ -44,7 +44,7 @@ def draw_transformer(name: str, config: TransformerConfig, shapes: Shapes) -> Di
 
 
 def _block(diagram: Diagram, below: Box, config: TransformerConfig, shapes: Shapes) -> Box:
-    """One block, with its sums beside the sub-layers."""
+    """Return one block, with its sums beside the sub-layers."""
     heads = f"{config.heads} heads of {config.width_of_heads}"
     if config.key_heads != config.heads:
         heads += f" ({config.key_heads} of keys)"
@@ -77,7 +77,7 @@ def _block(diagram: Diagram, below: Box, config: TransformerConfig, shapes: Shap
 def _side_by_side(
     diagram: Diagram, below: Box, config: TransformerConfig, shapes: Shapes, parts: Sequence[tuple[str, str, str]]
 ) -> Box:
-    """Attention and feed-forward layer on the same input (parallel blocks: GPT-J, PaLM)."""
+    """Return attention and feed-forward layer on the same input (parallel blocks: GPT-J, PaLM)."""
     entry, norm = below, put_above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 14)
     bottom = norm.top - GAP - 10
     drawn = []
@@ -93,7 +93,7 @@ def _side_by_side(
 
 
 def draw_recurrent(name: str, config: RecurrentConfig, shapes: Shapes) -> Diagram:
-    """Three views: as a loop, unrolled over a few steps, and one cell."""
+    """Return three views: as a loop, unrolled over a few steps, and one cell."""
     diagram = titled_diagram(name, _kind(config), shapes)
     size, _ = shapes["embedding.weight"]
     across, wide = 150.0, 104.0
@@ -128,14 +128,14 @@ def draw_recurrent(name: str, config: RecurrentConfig, shapes: Shapes) -> Diagra
 
 
 def _loop(diagram: Diagram, box: Box) -> None:
-    """An arrow from a box around it and back: its state goes into its next step."""
+    """Draw an arrow from a box around it and back: its state goes into its next step."""
     right, left, above = box.left + box.width, box.left, box.top - 12
     around = ((right, box.centre), (right + 18, box.centre), (right + 18, above), (left - 18, above))
     diagram.arrow(*around, (left - 18, box.centre), (left, box.centre))
 
 
 def _cell(diagram: Diagram, left: float, config: RecurrentConfig) -> None:
-    """The inside of a cell: gates, from x and h below to the new state on the right."""
+    """Draw the inside of a cell: gates, from x and h below to the new state on the right."""
     width = config.width
     gates = {
         "lstm": ("f: sigmoid", "i: sigmoid", "g: tanh", "o: sigmoid"),
@@ -181,7 +181,7 @@ def _cell(diagram: Diagram, left: float, config: RecurrentConfig) -> None:
 
 
 def draw_feedforward(name: str, config: FeedforwardConfig, shapes: Shapes) -> Diagram:
-    """The vectors of the window side by side, and the layers on them."""
+    """Return the vectors of the window side by side, and the layers on them."""
     diagram = titled_diagram(name, _kind(config), shapes)
     size, _ = shapes["embedding.weight"]
     shown = min(config.window, STEPS)
@@ -209,7 +209,7 @@ def draw_feedforward(name: str, config: FeedforwardConfig, shapes: Shapes) -> Di
 
 
 def put_above(diagram: Diagram, below: Box, text: str, note: str, *, gap: float = GAP, **looks: Any) -> Box:
-    """A box above another one, with an arrow between them."""
+    """Return a box above another one, with an arrow between them."""
     width = float(looks.get("width", WIDTH))
     box = diagram.box(below.middle - width / 2, below.top - gap, text, note, **looks)
     diagram.up(below, box)
@@ -217,7 +217,7 @@ def put_above(diagram: Diagram, below: Box, text: str, note: str, *, gap: float 
 
 
 def _sum(diagram: Diagram, entry: Box, below: Box) -> Box:
-    """A plus above a sub-layer, to which its input comes past it."""
+    """Return a plus above a sub-layer, to which its input comes past it."""
     plus = diagram.circle(below.middle, below.top - GAP, "+")
     diagram.up(below, plus)
     _residual(diagram, entry, plus, below.left - 14)
@@ -234,7 +234,7 @@ def _norm(norm: str) -> str:
 
 
 def cell_note(part: str, recurrent: str) -> str:
-    """What a layer of the encoder or the decoder consists of. recurrent: what to say of a recurrent one."""
+    """Return what a layer of the encoder or the decoder consists of. recurrent: what to say of a recurrent one."""
     return {"transformer": "self-attention, feed-forward", "convolution": ""}.get(part, recurrent)
 
 
@@ -267,7 +267,7 @@ def _output_note(size: int, width: int, tied: bool, shapes: Shapes) -> str:
 
 
 def draw_parts(name: str, config: Any, shapes: Shapes) -> Diagram:
-    """Of any other network: its modules in their order, with their shapes."""
+    """Draw any other network: its modules in their order, with their shapes."""
     diagram = titled_diagram(name, _kind(config), shapes)
     below: Box | None = None
     for name, shape in shapes.items():
@@ -285,5 +285,5 @@ def titled_diagram(name: str, kind: str, shapes: Shapes) -> Diagram:
 
 
 def _kind(config: object) -> str:
-    """The name of a class of settings; that of opened checkpoints is drawn as the plain one of its family."""
+    """Return the name of a class of settings; that of opened checkpoints is drawn as the plain one of its family."""
     return type(config).__name__.removeprefix("Open").removesuffix("Config")

@@ -39,7 +39,9 @@ def token_vectors(
     *,
     bfloat16: bool = False,
 ) -> list[Float32[ndarray, "tokens D"]]:
-    """A vector for each token of each sequence, as `vectors_of_read`, but without those of the markers around it."""
+    """Return a vector for each token of each sequence, as `vectors_of_read`, but without those of the markers around
+    it.
+    """
     read = vectors_of_read(network, sequences, layer, bfloat16=bfloat16)
     return [vectors[1 : len(sequence) + 1] for sequence, vectors in zip(sequences, read, strict=True)]
 
@@ -52,7 +54,7 @@ def vectors_of_read(
     *,
     bfloat16: bool = False,
 ) -> list[Float32[ndarray, "read D"]]:
-    """A vector for each token that is read for a sequence, markers included. Each sequence is a text of its own.
+    """Return a vector for each token that is read for a sequence, markers included. Each sequence is a separate text.
 
     layer: 0 for the embedding, without context; from 1 on, the hidden states of that layer; None for the last layer.
     bfloat16: whether the network computes in bfloat16.
@@ -86,7 +88,7 @@ def vectors_of_read(
 def _hidden(
     network: Network, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None, layer: int | None
 ) -> Float[Tensor, "B T D"]:
-    """The hidden states of a layer; those of the last one are as the output reads them.
+    """Return the hidden states of a layer; those of the last one are as the output reads them.
 
     starts: as for `Encoder`. Raises SettingError.
     """
@@ -109,18 +111,18 @@ class NetworkVectors:
     def vectors(
         self, sequences: Sequence[Int32[ndarray, " tokens"]], layer: int | None = None, *, bfloat16: bool = False
     ) -> list[Float32[ndarray, "tokens D"]]:
-        """As `Embedder.vectors`."""
+        """Implement `Embedder.vectors`."""
         return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
 
     def text_vectors(
         self, sequences: Sequence[Int32[ndarray, " tokens"]], layer: int | None = None, *, bfloat16: bool = False
     ) -> TextVectors | None:
-        """As `Embedder.text_vectors`."""
+        """Implement `Embedder.text_vectors`."""
         return None
 
     @torch.inference_mode()
     def static_vectors(self) -> Float32[ndarray, "vocab D"]:
-        """As `Embedder.static_vectors`."""
+        """Implement `Embedder.static_vectors`."""
         tokens = torch.arange(self.network.vocabulary_size, device=self.network.device)
         return self.network.embedding(tokens).float().cpu().numpy()
 
@@ -129,7 +131,7 @@ class TextEncoder(NetworkVectors):
     """An Embedder that pools token vectors to a vector for a whole text (Reimers and Gurevych 2019)."""
 
     def __init__(self, network: Network) -> None:
-        """Sets the network to evaluation mode, without dropout."""
+        """Set the network to evaluation mode, without dropout."""
         assert isinstance(network.config, TextEncoderConfig)
         self.network, self.config = network.eval(), network.config
         self.vocabulary_size = network.vocabulary_size
@@ -137,7 +139,7 @@ class TextEncoder(NetworkVectors):
     def text_vectors(
         self, sequences: Sequence[Int32[ndarray, " tokens"]], layer: int | None = None, *, bfloat16: bool = False
     ) -> TextVectors:
-        """As `Embedder.text_vectors`."""
+        """Implement `Embedder.text_vectors`."""
         most = self.config.context if self.config.most_tokens is None else self.config.most_tokens
         most -= 1 if self.config.closed_by is None else 2  # the token before a text, and that after it
         read = vectors_of_read(self.network, [sequence[:most] for sequence in sequences], layer, bfloat16=bfloat16)
@@ -147,7 +149,7 @@ class TextEncoder(NetworkVectors):
         return TextVectors(vectors, np.array([len(sequence) > most for sequence in sequences], np.bool_))
 
     def _pooled(self, vectors: Float32[ndarray, "read D"]) -> Float32[ndarray, " D"]:
-        """The pooled vector of all tokens that were read for a text, markers included."""
+        """Return the pooled vector of all tokens that were read for a text, markers included."""
         if self.config.text_pooling == "first":
             return vectors[0]
         return np.asarray(vectors.max(0) if self.config.text_pooling == "max" else vectors.mean(0))

@@ -54,7 +54,7 @@ _SMALL = 1 << 24  # multiplications of an output that torch's threads are slower
 
 @torch.inference_mode()
 def layer_states(network: Network, inputs: Int32[ndarray, " T"]) -> Iterator[tuple[int, Float[Tensor, "T D"]]]:
-    """What the output reads of each layer at each input, by the number of the layer, from 1.
+    """Yield what the output reads of each layer at each input, by the number of the layer, from 1.
 
     Those of the last layer are what the network predicts from. Layers whose width is not that of the output's input are
     left out. inputs: as the network reads them, </s> before the text.
@@ -72,7 +72,9 @@ def layer_states(network: Network, inputs: Int32[ndarray, " T"]) -> Iterator[tup
 
 @torch.inference_mode()
 def layer_log_probs(network: Network, inputs: Int32[ndarray, " read"]) -> dict[int, Float32[ndarray, " V"]]:
-    """The next-token distribution after what is read, in nats, by the number of the layer; as for `layer_states`."""
+    """Return the next-token distribution after what is read, in nats, by the number of the layer; as for
+    `layer_states`.
+    """
     states = layer_states(network, inputs)
     return {layer: network.output.log_probs(state[-1]).cpu().numpy() for layer, state in states}
 
@@ -108,7 +110,7 @@ class NeuralModel(NetworkVectors):
     end = END
 
     def __init__(self, network: Network) -> None:
-        """Sets the network to evaluation mode, without dropout."""
+        """Set the network to evaluation mode, without dropout."""
         self.network = network.eval()
         self.vocabulary_size = network.vocabulary_size
 
@@ -140,23 +142,25 @@ class NeuralModel(NetworkVectors):
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " tokens"]]:
-        """As `Scorer.score`; each sequence is a text of its own."""
+        """Implement `Scorer.score`; each sequence is a separate text."""
         return self._score(sequences, prefixes, end=end, unknown=False)[0]
 
     def unknown_log_probs(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " tokens"]]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         return self._score(sequences, prefixes, end=end, unknown=True)[1]
 
     def score_stream(self, stream: Tokens) -> Float32[ndarray, " tokens"]:
-        """As `Scorer.score_stream`; if the memory is a stream's, earlier documents are context for later ones."""
+        """Implement `Scorer.score_stream`; if the memory is a stream's, earlier documents are context for later
+        ones.
+        """
         return self.score_stream_with_unknown(stream, unknown=False)[0]
 
     def score_stream_with_unknown(
         self, stream: Tokens, on_share: Callable[[float], None] | None = None, *, unknown: bool = True
     ) -> tuple[Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their positions (zeros unless `unknown`).
+        """Return the log-probabilities of a stream's tokens, and of <unk> at their positions (zeros unless `unknown`).
 
         on_share: a callback for the share of the stream that is done, from 0 to 1.
         """
@@ -170,7 +174,7 @@ class NeuralModel(NetworkVectors):
         return np.concatenate([empty, *scores]), np.concatenate([empty, *others])
 
     def stream_rows(self, stream: Tokens, size: int) -> Iterator[Float32[ndarray, "part vocab"]]:
-        """As `StreamReader.stream_rows`."""
+        """Implement `StreamReader.stream_rows`."""
         stream = as_tokens(stream)
         check_tokens(stream, self.vocabulary_size)
         texts = [stream] if self.network.memory == "stream" else documents_of(stream)
@@ -179,8 +183,10 @@ class NeuralModel(NetworkVectors):
     def text_rows(
         self, texts: Sequence[Tokens], size: int, *, banned: bool = False
     ) -> Iterator[Float32[ndarray, "part vocab"]]:
-        """The distributions at the positions of texts, </s> included, one text after the other, at most `size` at a
-        time; each has the same bits whatever the other texts are. banned: as for `stream_rows`.
+        """Return the distributions at the positions of several texts, </s> included, one text after the other, at most
+        `size` at a time; each has the same bits whatever the other texts are.
+
+        banned: as for `stream_rows`.
         """
         ended = [np.append(as_tokens(text), np.int32(END)) for text in texts]
         for text in ended:
@@ -189,7 +195,7 @@ class NeuralModel(NetworkVectors):
 
     @torch.inference_mode()
     def start(self, prefixes: Sequence[Tokens]) -> Reading:
-        """As `LanguageModel.start`."""
+        """Implement `LanguageModel.start`."""
         if not prefixes:
             no_rows = torch.zeros(0, self.network.encoder.width, device=self.network.device)
             return Reading(self.network.start(0), _Next(no_rows))
@@ -204,7 +210,7 @@ class NeuralModel(NetworkVectors):
 
     @torch.inference_mode()
     def read(self, sequences: Sequence[Tokens], state: Reading | None = None) -> Reading:
-        """As `PromptReader.read`."""
+        """Implement `PromptReader.read`."""
         rows = [as_tokens(sequence) for sequence in sequences]
         lengths = np.array([len(row) for row in rows])
         if not len(rows) or not lengths.min():
@@ -233,7 +239,7 @@ class NeuralModel(NetworkVectors):
 
     @torch.inference_mode()
     def advance(self, state: Reading, tokens: Int32[ndarray, " rows"]) -> Reading:
-        """As `LanguageModel.advance`; the given state stays usable."""
+        """Implement `LanguageModel.advance`; the given state stays usable."""
         check_rows(tokens, len(state))
         tokens = as_tokens(tokens)
         check_tokens(tokens, self.vocabulary_size)
@@ -254,7 +260,7 @@ class NeuralModel(NetworkVectors):
         return reads and self.network.device.type == "cpu"
 
     def room_ahead(self, state: Reading) -> int:
-        """As `AheadReader.room_ahead`."""
+        """Implement `AheadReader.room_ahead`."""
         encoder = self.network.encoder
         if len(state) != 1 or not self.reads_ahead or not isinstance(encoder, Transformer):
             return 0
@@ -263,7 +269,7 @@ class NeuralModel(NetworkVectors):
 
     @torch.inference_mode()
     def read_ahead(self, state: Reading, tokens: Tokens) -> list[Reading]:
-        """As `AheadReader.read_ahead`."""
+        """Implement `AheadReader.read_ahead`."""
         encoder, memory = self.network.encoder, self._own_rows(state)[0]
         assert isinstance(encoder, Transformer)
         assert isinstance(memory, encoder_states.Cache)
@@ -279,12 +285,12 @@ class NeuralModel(NetworkVectors):
         return [Reading(*pair) for pair in zip(memories, nexts, strict=True)]
 
     def forget_ahead(self, state: Reading) -> None:
-        """As `AheadReader.forget_ahead`."""
+        """Implement `AheadReader.forget_ahead`."""
         if isinstance(state.memory, encoder_states.Cache):
             state.memory.give_up_rest()
 
     def select(self, state: Reading, rows: Int32[ndarray, " new_rows"]) -> Reading:
-        """As `LanguageModel.select`; nothing is copied until the next step."""
+        """Implement `LanguageModel.select`; nothing is copied until the next step."""
         chosen = np.asarray(rows) if state.rows is None else state.rows[rows]
         if len(chosen) == len(state.next.hidden) and np.array_equal(chosen, np.arange(len(chosen))):
             return replace(state, rows=None)
@@ -292,14 +298,14 @@ class NeuralModel(NetworkVectors):
 
     @torch.inference_mode()
     def join(self, states: Sequence[Reading]) -> Reading:
-        """As `LanguageModel.join`."""
+        """Implement `LanguageModel.join`."""
         not_empty = [state for state in states if len(state)] or states[:1]
         memories, hidden, log_probs = zip(*map(self._own_rows, not_empty), strict=True)
         known = None if any(part is None for part in log_probs) else torch.cat(log_probs)
         return Reading(encoder_states.join(memories), _Next(torch.cat(hidden), known))
 
     def next_log_probs(self, state: Reading) -> Float32[ndarray, "rows vocab"]:
-        """As `LanguageModel.next_log_probs`."""
+        """Implement `LanguageModel.next_log_probs`."""
         log_probs = self._log_probs(state).cpu().numpy()
         rows = log_probs.copy() if state.rows is None else log_probs[state.rows]
         check_log_probs(rows)
@@ -309,7 +315,7 @@ class NeuralModel(NetworkVectors):
     def log_probs_of(
         self, state: Reading, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
     ) -> Float32[ndarray, " pairs"]:
-        """As `LanguageModel.log_probs_of`."""
+        """Implement `LanguageModel.log_probs_of`."""
         check_tokens(tokens, self.vocabulary_size)
         computed = rows if state.rows is None else state.rows[rows]
         pairs = self._tensor(computed.astype(np.int64)), self._tensor(tokens.astype(np.int64))
@@ -317,7 +323,7 @@ class NeuralModel(NetworkVectors):
 
     @torch.inference_mode()
     def top(self, state: Reading, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """As `LanguageModel.top`."""
+        """Implement `LanguageModel.top`."""
         best, ids = top_tokens(self._log_probs(state), min(k, self.vocabulary_size))
         return (best, ids) if state.rows is None else (best[state.rows], ids[state.rows])
 
@@ -325,7 +331,7 @@ class NeuralModel(NetworkVectors):
     def draw(
         self, state: Reading, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
     ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-        """As `LanguageModel.draw`."""
+        """Implement `LanguageModel.draw`."""
         forbidden = check_draw(len(state), uniforms, banned, self.vocabulary_size)
         log_probs = self._log_probs(state)
         rows = np.arange(len(state)) if state.rows is None else state.rows.astype(np.int64)
@@ -350,19 +356,19 @@ class NeuralModel(NetworkVectors):
     def position_tops(
         self, sequences: Sequence[Tokens], k: int
     ) -> list[tuple[Float32[ndarray, "tokens k"], Int32[ndarray, "tokens k"]]]:
-        """As `PromptReader.position_tops`."""
+        """Implement `PromptReader.position_tops`."""
         return position_tops(self.network, sequences, k)
 
     def layer_log_probs(self, prefix: Tokens) -> dict[int, Float32[ndarray, " vocab"]]:
-        """The distributions that each layer would predict after a prefix, in nats, by its number; see `layer_log_probs`
-        above.
+        """Return the distributions that each layer would predict after a prefix, in nats, by its number; see
+        `layer_log_probs` above.
         """
         return layer_log_probs(self.network, self.last_window(as_tokens(prefix)))
 
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool, unknown: bool
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
-        """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
+        """Return the log-probabilities of each sequence's tokens, and of <unk> at their positions."""
         rows: list[Tokens] = []
         spans: list[slice] = []
         total = 0
@@ -379,14 +385,14 @@ class NeuralModel(NetworkVectors):
     def _read(
         self, tokens: Int64[Tensor, "B T"], state: encoder_states.State, starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T D"], encoder_states.State]:
-        """As `Network.forward`, but a row begins anew only at `starts`, not at every </s>."""
+        """Read tokens as `Network.forward` does, but begin a row anew only at `starts`, not at every </s>."""
         follow_load()
         return self.network.read(self.network.as_read(tokens), state, starts)
 
     def _own_rows(
         self, state: Reading
     ) -> tuple[encoder_states.State, Float[Tensor, "rows D"], Float32[Tensor, "rows V"] | None]:
-        """The memory, the hidden states and, once computed, the distributions of a state's rows."""
+        """Return the memory, the hidden states and, once computed, the distributions of a state's rows."""
         memory, hidden, log_probs = state.memory, state.next.hidden, state.next.log_probs
         if state.rows is None:
             return memory, hidden, log_probs
@@ -395,7 +401,7 @@ class NeuralModel(NetworkVectors):
 
     @torch.inference_mode()
     def _log_probs(self, state: Reading) -> Float32[Tensor, "rows V"]:
-        """The distributions of the rows of `state.next`."""
+        """Return the distributions of the rows of `state.next`."""
         if state.next.log_probs is None and state.next.logits is not None:
             state.next.log_probs, state.next.logits = state.next.logits.log_softmax(-1), None
         if state.next.log_probs is None:
@@ -406,7 +412,7 @@ class NeuralModel(NetworkVectors):
         return state.next.log_probs
 
     def last_window(self, prefix: Tokens) -> Tokens:
-        """As `PromptReader.last_window`."""
+        """Implement `PromptReader.last_window`."""
         check_tokens(prefix, self.vocabulary_size)
         inputs = np.concatenate([[END], prefix])
         encoder = self.network.encoder
@@ -423,7 +429,7 @@ class NeuralModel(NetworkVectors):
 
 
 def _sums(log_probs: Float32[Tensor, "rows V"], banned: Int64[Tensor, " banned"]) -> Float64[Tensor, "rows V"]:
-    """The probabilities of tokens that are not banned, summed up. Raises ModelFormatError, SettingError."""
+    """Return the probabilities of tokens that are not banned, summed up. Raises ModelFormatError, SettingError."""
     sums = log_probs.double().exp_()
     sums[:, banned] = 0
     sums.cumsum_(1)
@@ -435,7 +441,7 @@ def _sums(log_probs: Float32[Tensor, "rows V"], banned: Int64[Tensor, " banned"]
 
 
 def _slots(rows: Int64[ndarray, " draws"]) -> Int64[ndarray, " draws"]:
-    """For each draw, how many of the draws before it are from the same row."""
+    """Return, for each draw, how many of the draws before it are from the same row."""
     order = np.argsort(rows, kind="stable")
     counts = np.bincount(rows)
     slots = np.empty_like(order)

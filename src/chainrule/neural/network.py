@@ -54,12 +54,12 @@ class Encoder(Protocol):
         """If a state never fills: how many of the last tokens a prediction depends on; None for all."""
 
     def start(self, rows: int) -> State:
-        """The state of rows that have read nothing."""
+        """Return the state of rows that have read nothing."""
 
     def __call__(
         self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T width"], State]:
-        """Hidden states, and the state to continue from (possibly None if no state was given).
+        """Return hidden states, and the state to continue from (possibly None if no state was given).
 
         state: from `start` or an earlier call; the call consumes it. starts: True where a row forgets what it has read
         and begins anew: at the borders of packed documents, and at the end of padding on the left.
@@ -68,21 +68,22 @@ class Encoder(Protocol):
     def hidden_layers(
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T width"]]:
-        """The hidden states of each layer, from the first to the last, for rows that are read from their beginning.
+        """Return the hidden states of each layer, from the first to the last, for rows that are read from their
+        beginning.
 
         Those of the last layer are what a call returns. x, starts: as for a call.
         """
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """As `nn.Module.named_parameters`."""
+        """Return the named parameters, as `nn.Module.named_parameters` does."""
 
 
 class Network(nn.Module):
     """Embedding, encoder, output.
 
-    alone: whether texts are scored each in a pass of its own; None where that costs nothing. stride: the distance
-    between the windows in which texts longer than the context are scored, in tokens; None for half of the context.
-    begin: the token that texts begin with, in place of what the configuration says; None for that.
+    alone: whether texts are scored each in a separate pass; None where that costs nothing. stride: the distance between
+    the windows in which texts longer than the context are scored, in tokens; None for half of the context. begin: the
+    token that texts begin with, in place of what the configuration says; None for that.
     """
 
     alone: bool | None = None
@@ -97,7 +98,7 @@ class Network(nn.Module):
         output: FullSoftmax | SampledSoftmax | AdaptiveSoftmax | NoOutput,
         next_sentence: NextSentence | None = None,
     ) -> None:
-        """next_sentence: whether there is a second output, for pairs of sentences."""
+        """Store the parts of the network. next_sentence: whether there is a second output, for pairs of sentences."""
         super().__init__()
         self.config, self.embedding, self.encoder, self.output = config, embedding, encoder, output
         self.next_sentence = next_sentence
@@ -110,7 +111,7 @@ class Network(nn.Module):
         starts: Bool[Tensor, "B T"] | None = None,
         second: Int64[Tensor, " B"] | None = None,
     ) -> tuple[Float[Tensor, "B T D"], State]:
-        """Hidden states, and the state to continue from.
+        """Return hidden states, and the state to continue from.
 
         tokens: (B, T), with </s> before the first token of each text. state, starts: as for `Encoder`. A network whose
         memory is a document's begins anew at every </s>. second: where the second sentence begins in rows that are
@@ -126,24 +127,25 @@ class Network(nn.Module):
     def read(
         self, tokens: Int64[Tensor, "B T"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T D"], State]:
-        """Hidden states after tokens that are read exactly as given, and the state to continue from.
+        """Return hidden states after tokens that are read exactly as given, and the state to continue from.
 
         state, starts: as for `Encoder`.
         """
         return self.encoder(self.embedding(tokens), state, starts)
 
     def packs_texts(self) -> bool:
-        """Whether `read_texts` can be called, and gives each text the bits that it has when it is read alone."""
+        """Return whether `read_texts` can be called, and gives each text the bits that it has when it is read alone."""
         packs = getattr(self.encoder, "packs_texts", None)
         return packs is not None and packs()
 
     def read_texts(self, tokens: Int64[Tensor, "1 T"], lengths: Sequence[int]) -> Float[Tensor, "1 T D"]:
-        """Hidden states after the tokens of texts, one after the other, each read from its beginning."""
+        """Return hidden states after the tokens of several texts, one after the other, each read from its beginning."""
         read = cast("Callable[[Tensor, Sequence[int]], Tensor]", self.encoder.read_texts)  # type: ignore[attr-defined]
         return read(self.embedding(self.as_read(tokens)), lengths)
 
     def as_read(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T"]:
-        """The tokens that are read: the </s> before a text becomes what texts begin with, where that is another token.
+        """Return the tokens that are read: the </s> before a text becomes what texts begin with, where that is another
+        token.
 
         A network with a document's memory reads </s> only as what a text begins with.
         """
@@ -161,11 +163,11 @@ class Network(nn.Module):
         return BEGIN if self.config.begins_with == "<s>" else END
 
     def embed(self, tokens: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """The vectors of the tokens, `as_read`."""
+        """Return the vectors of the tokens, `as_read`."""
         return cast("Tensor", self.embedding(self.as_read(tokens)))
 
     def start(self, rows: int) -> State:
-        """The state of rows that have read nothing."""
+        """Return the state of rows that have read nothing."""
         return self.encoder.start(rows)
 
     @property
@@ -227,32 +229,35 @@ class Network(nn.Module):
         return self.embedding.weight.device
 
     def matrices(self) -> list[nn.Parameter]:
-        """The encoder's matrices, whose gradients Muon orthogonalises; tables by position or distance are not among
-        them.
+        """Return the encoder's matrices, whose gradients Muon orthogonalises; tables by position or distance are not
+        among them.
         """
         return [weight for name, weight in self.encoder.named_parameters() if weight.ndim == 2 and not _is_table(name)]
 
     def others(self) -> list[nn.Parameter]:
-        """All parameters but the `matrices`."""
+        """Return all parameters but the `matrices`."""
         matrices = {id(weight) for weight in self.matrices()}
         return [weight for weight in self.parameters() if id(weight) not in matrices]
 
 
 def _is_table(name: str) -> bool:
-    """Whether a two-dimensional parameter is a table, of vectors by position or segment or of biases by distance."""
+    """Return whether a two-dimensional parameter is a table, of vectors by position or segment or of biases by
+    distance.
+    """
     return name.startswith(("places.", "bias.", "segments"))
 
 
 def add_boundaries(sequence: Int32[ndarray, " tokens"], network: Network) -> Int64[ndarray, " inputs"]:
-    """The text with its </s>; the final one begins the next document, so networks of single documents never read it.
+    """Return the text with its </s>; the final one begins the next document, so networks of single documents never read
+    it.
 
-    A network that has a token of its own for the end of what it reads (BERT's [SEP]) reads that.
+    A network that has a special token for the end of what it reads (BERT's [SEP]) reads that.
     """
     return np.concatenate([[END], sequence, _after_text(network)]).astype(np.int64)
 
 
 def check_length(network: Network, tokens: int, limit: int | None = None) -> None:
-    """Checks that a network reads a text of so many tokens at once, with what it reads around them.
+    """Check that a network reads a text of so many tokens at once, with what it reads around them.
 
     limit: the most that whoever asks would show, which counts if it is less. Raises SettingError.
     """
@@ -280,7 +285,7 @@ def _after_text(network: Network) -> list[int]:
 def padding_starts(
     lengths: Sequence[int], device: torch.device | None = None, *, width: int = 0
 ) -> Bool[Tensor, "B T"] | None:
-    """True where the padding of a row begins, as a document of its own; None if there is no padding.
+    """Return True where the padding of a row begins, as a separate document; None if there is no padding.
 
     width: the length to pad rows to, if none is longer.
     """

@@ -28,7 +28,8 @@ _ENDS = ("embedding.weight", "output.weight")  # which lose most by rounding, an
 
 
 def packable(network: nn.Module) -> set[str]:
-    """The names of the weights that may be packed: those that are used only by products and look-ups that know int8.
+    """Return the names of the weights that may be packed: those that are used only by products and look-ups that know
+    int8.
 
     They are the matrices of a Transformer and the vectors of tokens; none of any other network.
     """
@@ -44,7 +45,7 @@ def packable(network: nn.Module) -> set[str]:
 
 
 def packed_arrays(network: Network, arrays: Arrays, progress: Progress, bits: int | None = None) -> Arrays:
-    """The arrays of a network with its matrices packed, where their rows consist of whole blocks.
+    """Return the arrays of a network with its matrices packed, where their rows consist of whole blocks.
 
     bits: of a weight, 4, 5, 6 or 8, in blocks, so that vectors are rounded in products; None for int8 with vectors in
     float32. Raises SettingError where none can be packed.
@@ -68,7 +69,7 @@ def packed_arrays(network: Network, arrays: Arrays, progress: Progress, bits: in
 
 
 def _described(network: Network) -> str:
-    """What a network is that cannot be packed: the first thing of those that are needed which it lacks."""
+    """Say what a network is that cannot be packed: the first thing of those that are needed which it lacks."""
     config = network.config
     if not isinstance(config, TransformerConfig):
         return "this one is no Transformer"
@@ -78,7 +79,7 @@ def _described(network: Network) -> str:
 
 
 def forms_of(network: nn.Module) -> list[str]:
-    """In which forms weights are packed, by name: int8, or those of blocks."""
+    """Return the forms in which weights are packed, by name: int8, or those of blocks."""
     forms = set()
     for weight in network.parameters():
         if is_in_blocks(weight):
@@ -89,12 +90,12 @@ def forms_of(network: nn.Module) -> list[str]:
 
 
 def rounds_activations(network: nn.Module) -> bool:
-    """Whether vectors are rounded to eight bits in products."""
+    """Return whether vectors are rounded to eight bits in products."""
     return any(is_in_blocks(weight) for weight in network.parameters())
 
 
 def unpacked_arrays(network: Network, arrays: Arrays) -> Arrays:
-    """The same weights in float32."""
+    """Return the same weights in float32."""
     is_one = {name: is_packed(weight) for name, weight in network.named_parameters()}
     return {
         name: unpack(torch.from_numpy(array)).numpy() if is_one.get(name) else array for name, array in arrays.items()
@@ -102,23 +103,25 @@ def unpacked_arrays(network: Network, arrays: Arrays) -> Arrays:
 
 
 def is_quantised(network: nn.Module) -> bool:
-    """Whether any matrix is packed."""
+    """Return whether any matrix is packed."""
     return any(is_packed(weight) for weight in network.parameters())
 
 
 def packed_share(network: nn.Module) -> float:
-    """The share of the weights that may be packed which are; those of rows that are no whole blocks never are."""
+    """Return the share of the weights that may be packed which are; those of rows that are no whole blocks never
+    are.
+    """
     weights = [network.get_parameter(name) for name in packable(network)]
     return sum(_size(weight) for weight in weights if is_packed(weight)) / max(1, sum(map(_size, weights)))
 
 
 def parameters_of(network: nn.Module) -> int:
-    """How many weights a network has, whatever they are stored in."""
+    """Return how many weights a network has, whatever they are stored in."""
     return sum(map(_size, network.parameters()))
 
 
 def _size(weight: Tensor) -> int:
-    """How many numbers a weight has."""
+    """Return how many numbers a weight has."""
     if is_in_blocks(weight):
         matrix = matrix_of(weight.detach().numpy())
         return matrix.rows * matrix.columns
@@ -126,7 +129,7 @@ def _size(weight: Tensor) -> int:
 
 
 def check_trainable(network: nn.Module) -> None:
-    """Raises SettingError if a network's weights are packed."""
+    """Raise SettingError if a network's weights are packed."""
     if is_quantised(network):
         raise SettingError(
             "a compact network, its weights in eight bits or fewer, cannot be trained; train an adapter beside it "

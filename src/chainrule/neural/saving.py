@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def engine_of(network: Network) -> Engine:
-    """A network as the model that it can be: a LanguageModel, a bidirectional model or a text encoder."""
+    """Return a network as the model that it can be: a LanguageModel, a bidirectional model or a text encoder."""
     if not network.config.is_bidirectional:
         return NeuralModel(network)
     return TextEncoder(network) if isinstance(network.config, TextEncoderConfig) else BidirectionalModel(network)
@@ -65,22 +65,22 @@ _DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
 def to_state(model: Engine) -> tuple[Json, Arrays]:
-    """The settings of the network, and its weights by name: float32, or in 16 bits as they were stored."""
+    """Return the settings of the network, and its weights by name: float32, or in 16 bits as they were stored."""
     return network_settings(model.network), arrays_of(model.network)
 
 
 def network_settings(network: Network) -> Json:
-    """The settings of a network, for a JSON file."""
+    """Return the settings of a network, for a JSON file."""
     return {"network": settings_of(network.config)}
 
 
 def arrays_of(network: nn.Module) -> Arrays:
-    """The weights of a network, each once: weights that two layers share have the name of the first."""
+    """Return the weights of a network, each once: weights that two layers share have the name of the first."""
     return {name: array_of(tensor.detach().cpu()) for name, tensor in named_tensors(network).items()}
 
 
 def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[int, ...]]:
-    """The arrays that a network of these settings has, by name. Raises ModelFormatError."""
+    """Return the arrays that a network of these settings has, by name. Raises ModelFormatError."""
     return {
         name: tuple(tensor.shape)
         for name, tensor in named_tensors(network_of_shapes(lambda: build(config, vocabulary_size))).items()
@@ -88,7 +88,9 @@ def shapes_of(config: NetworkConfig, vocabulary_size: int) -> dict[str, tuple[in
 
 
 def array_of(tensor: torch.Tensor) -> ndarray:
-    """A tensor of the processor as an array, without a copy: float32, or in 16 bits as it is; integers as they are."""
+    """Return a tensor of the processor as an array, without a copy: float32, or in 16 bits, unchanged; integers,
+    unchanged.
+    """
     if tensor.dtype == torch.bfloat16:
         return tensor.contiguous().view(torch.int16).numpy().view(BFLOAT16)
     is_kept = tensor.dtype == torch.float16 or not tensor.is_floating_point()
@@ -96,7 +98,9 @@ def array_of(tensor: torch.Tensor) -> ndarray:
 
 
 def _tensor_of(array: ndarray) -> torch.Tensor:
-    """An array as a tensor, without a copy; only vectors in 16 bits are widened, since a network has these in 32."""
+    """Return an array as a tensor, without a copy; only vectors in 16 bits are widened, since a network has these in
+    32.
+    """
     array = np.asarray(widen(array) if array.ndim < 2 and array.dtype.kind in "fV" else array, order="C")
     if array.dtype == np.int8 and array.ctypes.data % ALIGNMENT:  # in a file that others wrote
         array = array.copy()
@@ -106,14 +110,14 @@ def _tensor_of(array: ndarray) -> torch.Tensor:
 
 
 def from_state(settings: Json, arrays: Arrays, vocabulary_size: int, configs: Sequence[type[NetworkConfig]]) -> Engine:
-    """As `network_from`, but as the model that the network can be; see `engine_of`."""
+    """Return the network of `network_from`, but as the model that it can be; see `engine_of`."""
     return engine_of(network_from(settings, arrays, vocabulary_size, configs))
 
 
 def network_from(
     settings: Json, arrays: Arrays, vocabulary_size: int, configs: Sequence[type[NetworkConfig]]
 ) -> Network:
-    """A network from what `to_state` returned; it uses the arrays without a copy.
+    """Return a network from what `to_state` returned; it uses the arrays without a copy.
 
     configs: the classes of settings of its family; see `config_among`. Raises ModelFormatError.
     """
@@ -127,7 +131,7 @@ def network_from(
 
 
 def check_layers(layers: int, arrays: Arrays) -> None:
-    """Raises ModelFormatError if there are more layers than arrays, before such a network is built."""
+    """Raise ModelFormatError if there are more layers than arrays, before such a network is built."""
     if layers > len(arrays):
         raise ModelFormatError(
             f"the settings have {layers} layers, but the file has {len(arrays)} arrays; expected more"
@@ -135,13 +139,15 @@ def check_layers(layers: int, arrays: Arrays) -> None:
 
 
 def layers_of(config: object) -> int:
-    """The number of layers of a configuration, or of blocks if it is one of pictures; 0 where it does not say."""
+    """Return the number of layers of a configuration, or of blocks if it is one of pictures; 0 where it does not
+    say.
+    """
     layers, blocks = getattr(config, "layers", 0), getattr(config, "blocks", ())
     return max(layers, sum(blocks) if isinstance(blocks, tuple) else 0)
 
 
 def filled_network(build: Callable[[], M], arrays: Arrays) -> M:
-    """A network with the arrays as its weights. Raises ModelFormatError."""
+    """Return a network with the arrays as its weights. Raises ModelFormatError."""
     use_threads()
     network = network_of_shapes(build)
     expected = named_tensors(network)
@@ -158,7 +164,7 @@ def filled_network(build: Callable[[], M], arrays: Arrays) -> M:
 
 
 def network_of_shapes(build: Callable[[], M]) -> M:
-    """A network whose weights have shapes only, and no numbers. Raises ModelFormatError."""
+    """Return a network whose weights have shapes only, and no numbers. Raises ModelFormatError."""
     try:
         with torch.device("meta"), _Undrawn():
             return build()
@@ -179,14 +185,14 @@ class _Undrawn(TorchFunctionMode):
 
 
 def named_tensors(network: nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and persistent buffers by name."""
+    """Return parameters and persistent buffers by name."""
     kept = network.state_dict(keep_vars=True)
     names = dict(network.named_parameters())
     return names | {name: tensor for name, tensor in kept.items() if not isinstance(tensor, nn.Parameter)}
 
 
 def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays, may_be_packed: set[str]) -> None:
-    """Raises ModelFormatError where names, types or shapes are not what a network expects."""
+    """Raise ModelFormatError where names, types or shapes are not what a network expects."""
     if missing := sorted(expected.keys() - arrays.keys()):
         raise ModelFormatError(f"the array {missing[0]!r} is missing; the network needs {len(expected)}")
     if unknown := sorted(arrays.keys() - expected.keys()):
@@ -209,7 +215,7 @@ def _check_arrays(expected: dict[str, torch.Tensor], arrays: Arrays, may_be_pack
 
 
 def _check_blocks(name: str, array: ndarray, tensor: torch.Tensor) -> None:
-    """Raises ModelFormatError where an array is no matrix in blocks of the shape that is expected."""
+    """Raise ModelFormatError where an array is no matrix in blocks of the shape that is expected."""
     try:
         matrix = matrix_of(array)
     except ValueError as error:
@@ -222,12 +228,12 @@ def _check_blocks(name: str, array: ndarray, tensor: torch.Tensor) -> None:
 
 
 def packable_of(config: NetworkConfig, vocabulary_size: int) -> set[str]:
-    """The names of the weights that may be packed in a network of these settings. Raises ModelFormatError."""
+    """Return the names of the weights that may be packed in a network of these settings. Raises ModelFormatError."""
     return packable(network_of_shapes(lambda: build(config, vocabulary_size)))
 
 
 def _places_of_tensors(network: nn.Module) -> dict[int, list[tuple[dict[str, Any], str]]]:
-    """All places of each tensor, by its id, so that layers that share a tensor continue to do so."""
+    """Return all places of each tensor, by its id, so that layers that share a tensor continue to do so."""
     places: dict[int, list[tuple[dict[str, Any], str]]] = defaultdict(list)
     for module in network.modules():
         for own in (module._parameters, module._buffers):
@@ -237,7 +243,7 @@ def _places_of_tensors(network: nn.Module) -> dict[int, list[tuple[dict[str, Any
 
 
 def _check_ranks(network: nn.Module) -> None:
-    """Raises ModelFormatError if the ranks of an adaptive softmax are not a permutation of the vocabulary."""
+    """Raise ModelFormatError if the ranks of an adaptive softmax are not a permutation of the vocabulary."""
     for name, buffer in network.named_buffers():
         if name.endswith("ranks"):
             ranks = buffer.sort().values
@@ -248,25 +254,25 @@ def _check_ranks(network: nn.Module) -> None:
 
 
 def shapes_in(network: Network) -> dict[str, tuple[int, ...]]:
-    """The shapes of a network's arrays, of packed ones as they would be in float32."""
+    """Return the shapes of a network's arrays, of packed ones as they would be in float32."""
     return shapes_of(network.config, network.vocabulary_size)
 
 
 def shared_network(engine: Engine) -> Network:
-    """Another network with the same weights, in the same memory."""
+    """Return another network with the same weights, in the same memory."""
     settings, arrays = to_state(engine)
     return network_from(settings, arrays, engine.vocabulary_size, [type(engine.network.config)])
 
 
 def merged(engine: Engine) -> Engine:
-    """The same network with its adapter added to its weights, which become float32 where they had one."""
+    """Return the same network with its adapter added to its weights, which become float32 where they had one."""
     settings, arrays = to_state(engine)
     arrays = merged_arrays(engine.network, arrays)
     return from_state(settings, arrays, engine.vocabulary_size, [type(engine.network.config)])
 
 
 def compact(engine: Engine, progress: Progress, bits: int | None = None) -> Engine:
-    """The same network, quantised. bits: as for `packed_arrays`.
+    """Return the same network, quantised. bits: as for `packed_arrays`.
 
     Raises SettingError where it has no matrices that can be quantised.
     """
@@ -276,14 +282,14 @@ def compact(engine: Engine, progress: Progress, bits: int | None = None) -> Engi
 
 
 def unpack(engine: Engine, progress: Progress) -> Engine:
-    """The same network in float32, rounded as it was."""
+    """Return the same network in float32, rounded as it was."""
     settings, arrays = to_state(engine)
     unpacked = unpacked_arrays(engine.network, arrays)
     return from_state(settings, unpacked, engine.vocabulary_size, [type(engine.network.config)])
 
 
 def is_compact(engine: Engine) -> bool:
-    """Whether any matrix is quantised."""
+    """Return whether any matrix is quantised."""
     return is_quantised(engine.network)
 
 
@@ -291,7 +297,7 @@ _SAFE_SINCE = (2, 10)  # older ones could be made to run code even so: CVE-2025-
 
 
 def open_pickle(path: Path) -> dict[str, ndarray]:
-    """The tensors of a file by name. Raises ModelFormatError; SettingError where torch is too old to be safe."""
+    """Return the tensors of a file by name. Raises ModelFormatError; SettingError where torch is too old to be safe."""
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_SINCE:
         raise SettingError(
             f"{path}: is a pickle, and torch {torch.__version__} can be made to run code by one (CVE-2026-24747); "
@@ -314,7 +320,7 @@ def open_pickle(path: Path) -> dict[str, ndarray]:
 
 
 def _unsupported(error: Exception) -> str:
-    """What a pickle holds besides tensors, from torch's message, without its advice to open the pickle anyway."""
+    """Say what a pickle holds besides tensors, from torch's message, without its advice to open the pickle anyway."""
     named = re.search(r"Unsupported global: GLOBAL (\w[\w.]*)", str(error))
     return f", such as {named[1]}" if named else ""
 

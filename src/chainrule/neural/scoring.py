@@ -61,18 +61,18 @@ class Piece(NamedTuple):
 
 
 def inputs_of(rows: Sequence[Tokens], piece: Piece) -> Tokens:
-    """The inputs of a piece; those of its row are </s> and all tokens but the last."""
+    """Return the inputs of a piece; those of its row are </s> and all tokens but the last."""
     tokens = rows[piece.row][max(0, piece.begin - 1) : piece.end - 1].astype(np.int64)
     return tokens if piece.begin else np.append(END, tokens)
 
 
 def stride(context: int, wanted: int | None = None) -> int:
-    """The distance between the windows of a state that fills, in tokens. wanted: for scoring, by the user."""
+    """Return the distance between the windows of a state that fills, in tokens. wanted: for scoring, by the user."""
     return context - context // 2 if wanted is None else wanted
 
 
 def reads_alone(network: Network) -> bool:
-    """Whether each piece has a pass of its own: if asked for, and where that costs nothing."""
+    """Return whether each piece has a separate pass: if asked for, and where that costs nothing."""
     if network.alone is not None:
         return network.alone
     encoder = sum(weight.numel() for _, weight in network.encoder.named_parameters())
@@ -80,23 +80,23 @@ def reads_alone(network: Network) -> bool:
 
 
 def _together(network: Network) -> int:
-    """The most tokens of several pieces in a batch."""
+    """Return the most tokens of a batch with more than one piece."""
     if reads_alone(network):
         return 0
     return TOGETHER_ON_PROCESSORS if network.device.type == "cpu" else TOGETHER
 
 
 def window_start(inputs: int, context: int) -> int:
-    """The beginning of the window in which the last of `inputs` inputs is read."""
+    """Return the beginning of the window in which the last of `inputs` inputs is read."""
     beyond = inputs - context
     return 0 if beyond <= 0 else -(-beyond // stride(context)) * stride(context)
 
 
 def pieces_of(lengths: Sequence[int], network: Network, *, warm_up: int | None = None) -> list[Piece]:
-    """Pieces that score each input of each row. lengths: the lengths of the rows, in inputs.
+    """Cut rows into `Piece`s that score each input of each row. lengths: the lengths of the rows, in inputs.
 
-    The pieces of a bidirectional encoder overlap and are equally long; where two score the same input, the later piece
-    of the row counts, since it has the most context on both sides.
+    Those of a bidirectional encoder overlap and are equally long; where two score the same input, the later piece of
+    the row counts, since it has the most context on both sides.
     """
     return [piece for row, length in enumerate(lengths) for piece in _row_pieces(row, length, network, warm_up)]
 
@@ -128,13 +128,15 @@ def _row_pieces(row: int, length: int, network: Network, warm_up: int | None) ->
 
 
 def batches_of(pieces: Sequence[Piece], together: int = TOGETHER) -> Iterator[list[Piece]]:
-    """Batches of pieces of similar length, the longest first. together: the most tokens in a batch."""
+    """Return batches of pieces of similar length, the longest first. together: the most tokens in a batch."""
     by_length = sorted(pieces, key=lambda piece: piece.begin - piece.end)
     return make_batches(by_length, lambda piece: piece.end - piece.begin, together)
 
 
 def make_batches(items: Iterable[T], length: Callable[[T], int], together: int) -> Iterator[list[T]]:
-    """Batches of items that come longest first: at most `together` tokens each, padded to the length of the first."""
+    """Yield batches of items that come longest first: at most `together` tokens each, padded to the length of the
+    first.
+    """
     batch: list[T] = []
     for item in items:
         if batch and (len(batch) + 1) * length(batch[0]) > together:
@@ -148,7 +150,7 @@ def make_batches(items: Iterable[T], length: Callable[[T], int], together: int) 
 def pad(
     rows: Sequence[Int[ndarray, " tokens"]], filler: int, *, left: bool = False, length: int = 0
 ) -> Int64[ndarray, "rows most"]:
-    """Rows of unequal lengths as one array, padded on the right or on the left; at least to `length`."""
+    """Return rows of unequal lengths as one array, padded on the right or on the left; at least to `length`."""
     most = max(length, *map(len, rows)) if rows else length
     array = np.full((len(rows), most), filler, np.int64)
     for line, row in zip(array, rows, strict=True):
@@ -157,7 +159,7 @@ def pad(
 
 
 def round_up(length: int) -> int:
-    """The length that rows are padded to in training: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
+    """Return the length that rows are padded to in training: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
 
     This keeps shapes few: oneDNN, which computes bfloat16 products on processors, takes 2 to 5 ms to prepare each new
     shape, longer than the product itself takes, and caches 1,024 of them.
@@ -179,7 +181,7 @@ def score_rows(
     warm_up: int | None = None,
     on_share: Callable[[float], None] | None = None,
 ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
-    """For each row, the log-probabilities of its tokens after </s>, and of <unk> at their positions (or zeros).
+    """Return, for each row, the log-probabilities of its tokens after </s>, and of <unk> at their positions (or zeros).
 
     warm_up: as `pieces_of` takes it. on_share: a callback for the share that is done, from 0 to 1.
     """
@@ -227,7 +229,7 @@ def stream_rows(
     banned: bool = False,
     pieces: Sequence[Piece] | None = None,
 ) -> Iterator[Float32[ndarray, "part V"]]:
-    """The distributions of the tokens of texts, one text after the other, `size` positions at a time.
+    """Yield the distributions of the tokens of several texts, one text after the other, `size` positions at a time.
 
     alone: whether each has the bits that it has without the other texts; parts may then be smaller, which saves copies.
     banned: whether <s>, and what else never comes, has the probability that the network's own softmax gives it. pieces:
@@ -263,13 +265,15 @@ def _with_banned(output: FullSoftmax, hidden: Float[Tensor, "R D"]) -> Float32[T
 
 
 def _joined(parts: Sequence[ndarray]) -> ndarray:
-    """Arrays of rows as one, without a copy of a single one."""
+    """Return arrays of rows as one, without a copy of a single one."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _normalised(log_probs: Float32[ndarray, "R V"]) -> Float32[ndarray, "R V"]:
-    """Log-probabilities that sum to one, in place: torch's log-softmax adds up a row in float32, which costs a large
-    vocabulary 1e-5 nats. A row's sum does not depend on other rows.
+    """Return log-probabilities that sum to one, in place: torch's log-softmax adds up a row in float32, which costs a
+    large vocabulary 1e-5 nats.
+
+    A row's sum does not depend on other rows.
     """
     size = max(1, NEAR // log_probs.shape[1])
     for begin in range(0, len(log_probs), size):
@@ -281,7 +285,9 @@ def _normalised(log_probs: Float32[ndarray, "R V"]) -> Float32[ndarray, "R V"]:
 def _hidden_alone(
     network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
 ) -> Iterator[Float[Tensor, "part D"]]:
-    """As `_hidden_in_order`, with the bits that each text has by itself: see `_packed_passes`."""
+    """Yield the hidden states of `_hidden_in_order`, with the bits that each text has by itself: see
+    `_packed_passes`.
+    """
     with torch.inference_mode():
         most = FEW if network.packs_texts() else 0
     for is_short, some in groupby(pieces, lambda piece: piece.end - piece.begin <= most):
@@ -300,7 +306,7 @@ def _hidden_alone(
 def _packed_passes(
     network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
 ) -> Iterator[tuple[list[Piece], Sequence[Float[Tensor, "T D"]]]]:
-    """Batches of pieces in order, of at most FEW tokens, and the hidden states of each.
+    """Yield batches of pieces in order, of at most FEW tokens, and the hidden states of each.
 
     They go through a pass one after the other, without padding, each with the bits that it has alone: products of up to
     FEW vectors have them, and attention has a call for each. network: one that `packs_texts`.
@@ -317,7 +323,7 @@ def _packed_passes(
 
 
 def _packed(pieces: Sequence[Piece], together: int) -> Iterator[list[Piece]]:
-    """Batches of pieces, in order, of at most `together` tokens, unless one has more."""
+    """Yield batches of pieces, in order, of at most `together` tokens, unless one has more."""
     batch: list[Piece] = []
     count = 0
     for piece in pieces:
@@ -334,7 +340,7 @@ def _packed(pieces: Sequence[Piece], together: int) -> Iterator[list[Piece]]:
 def _hidden_in_order(
     network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
 ) -> Iterator[Float[Tensor, "part D"]]:
-    """The hidden states of pieces of texts, in order."""
+    """Yield the hidden states of pieces of several texts, in order."""
     together, batch = _together(network), list[Piece]()
 
     def read() -> Iterator[Float[Tensor, "part D"]]:
@@ -364,7 +370,7 @@ def _hidden_in_order(
 def position_tops(
     network: Network, sequences: Sequence[Tokens], k: int
 ) -> list[tuple[Float32[ndarray, "tokens k"], Int32[ndarray, "tokens k"]]]:
-    """The k likeliest tokens at each position of texts, in the contexts of `score_rows`."""
+    """Return the k likeliest tokens at each position of several texts, in the contexts of `score_rows`."""
     k = min(k, network.vocabulary_size)
     tops = [(np.empty((len(row), k), np.float32), np.empty((len(row), k), np.int32)) for row in sequences]
     rows: list[Tokens] = []
@@ -391,7 +397,7 @@ def position_tops(
 def top_tokens(
     log_probs: Float32[Tensor, "rows V"], k: int
 ) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-    """The k likeliest tokens of distributions, best first; ties go to the lower id.
+    """Return the k likeliest tokens of distributions, best first; ties go to the lower id.
 
     Raises SettingError if k is below 1, ModelFormatError if there is a NaN.
     """
@@ -417,7 +423,7 @@ def top_tokens(
 
 
 def documents_of(stream: Tokens) -> list[Tokens]:
-    """A stream, cut after each </s>."""
+    """Return a stream, cut after each </s>."""
     parts = np.split(stream, np.flatnonzero(stream == END) + 1)
     return parts if len(parts[-1]) else parts[:-1]
 
@@ -425,7 +431,7 @@ def documents_of(stream: Tokens) -> list[Tokens]:
 def _batches(
     network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
 ) -> Iterator[tuple[list[Piece], Int64[Tensor, "B T"]]]:
-    """Batches of pieces of rows, with their inputs."""
+    """Yield batches of pieces of rows, with their inputs."""
     for batch in batches_of(pieces, _together(network)):
         follow_load()
         yield batch, _tensor(network, pad([inputs_of(rows, piece) for piece in batch], END))
@@ -440,7 +446,7 @@ def _log_probs_of(
     *,
     unknown: bool,
 ) -> Float32[ndarray, "B T tokens"]:
-    """The log-probabilities of the targets and, if asked, of <unk>, given the tokens up to the same position.
+    """Return the log-probabilities of the targets and, if asked, of <unk>, given the tokens up to the same position.
 
     is_scored: where they are computed; elsewhere there are zeros. A small network's output costs most of its pass.
     """
@@ -456,7 +462,7 @@ def _log_probs_of(
 
 
 def _hidden_parts(network: Network, tokens: Int64[Tensor, "B T"]) -> Iterator[tuple[slice, Float[Tensor, "B part D"]]]:
-    """The hidden states after tokens that begin texts, a part of the positions at a time."""
+    """Yield the hidden states after tokens that begin texts, a part of the positions at a time."""
     encoder = network.encoder
     carries = encoder.context is None and encoder.reach is None
     state: encoder_states.State = None

@@ -36,18 +36,18 @@ class SentencePair(NamedTuple):
 
 
 def join_sentences(first: UnitTokens, second: UnitTokens, separator: int, longest: int) -> SentencePair:
-    """Both sentences joined as by `pair_tokens`, as a text that is labelled as a whole."""
+    """Return both sentences joined as by `pair_tokens`, as a text that is labelled as a whole."""
     tokens, begin = pair_tokens(first.tokens, second.tokens, separator, longest)
     return SentencePair(tokens[1:], np.zeros(len(tokens) - 1, np.int64), 1, begin - 1)
 
 
 def separator(config: NetworkConfig) -> int:
-    """[SEP]: the token that ends what an opened BERT reads; </s> for networks trained here."""
+    """Return [SEP]: the token that ends what an opened BERT reads; </s> for networks trained here."""
     return END if config.closed_by is None else config.closed_by
 
 
 def pair_tokens(first: Tokens, second: Tokens, separator: int, longest: int) -> tuple[Int32[ndarray, " T"], int]:
-    """[CLS] a [SEP] b [SEP], where [CLS] is </s>; and the place at which b begins.
+    """Return [CLS] a [SEP] b [SEP], where [CLS] is </s>; and the place at which b begins.
 
     longest: the most tokens of both; of the longer sentence, the end is cut off, token by token, as in BERT.
     """
@@ -66,8 +66,8 @@ def _kept_lengths(a: int, b: int, longest: int) -> tuple[int, int]:
 def with_types(
     x: Float[Tensor, "B T D"], types: Float[Tensor, "types D"] | None, second: Int64[Tensor, " B"]
 ) -> Float[Tensor, "B T D"]:
-    """Token vectors changed so that the encoder, which adds the first type's vector to all, adds the second's from
-    `second` on.
+    """Return token vectors changed so that the encoder, which adds the first type's vector to all, adds the second's
+    from `second` on.
 
     If there are no types, or one, they stay unchanged.
     """
@@ -91,5 +91,5 @@ class NextSentence(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B 2"]:
-        """The logits of the two answers: it follows, and it does not."""
+        """Return the logits of the two answers: it follows, and it does not."""
         return linear(torch.tanh(linear(hidden[:, 0], self.pooler)), self.output)

@@ -221,20 +221,20 @@ class NGramConfig:
         return self.smoothing in BACKING_OFF or finds_weights
 
     def threshold(self, order: int) -> int:
-        """n-grams of this order are kept if they were seen more often than this."""
+        """Return the count above which n-grams of an order are kept."""
         return self.prune[min(order, len(self.prune)) - 1]
 
     def min_count(self, order: int) -> int:
-        """n-grams of this order seen less often are pruned; unigrams never are."""
+        """Return the count below which n-grams of an order are pruned; unigrams never are."""
         return 0 if order == 1 else self.threshold(order) + 1
 
     def given_discount(self, order: int) -> float | None:
-        """The constant that `discount` sets for an order; None where it is to be estimated."""
+        """Return the constant that `discount` sets for an order; None where it is to be estimated."""
         return self.discount[min(order, len(self.discount)) - 1] if self.discount else None
 
 
 def check_tunable(config: object) -> None:
-    """Raises SettingError where the model has nothing to tune on a held-out text."""
+    """Raise SettingError where the model has nothing to tune on a held-out text."""
     if not isinstance(config, NGramConfig):
         raise SettingError("only n-gram models can be tuned on a held-out text")
     if config.smoothing not in TUNABLE:
@@ -248,7 +248,7 @@ def check_tunable(config: object) -> None:
 
 
 def check_limitable(config: object, *, tuned: bool) -> None:
-    """Raises SettingError where the memory for counting cannot be limited."""
+    """Raise SettingError where the memory for counting cannot be limited."""
     if not isinstance(config, NGramConfig):
         raise SettingError("only the counting of n-grams can be limited in memory; leave memory out")
     if tuned or config.needs_whole_counts:
@@ -260,7 +260,7 @@ def check_limitable(config: object, *, tuned: bool) -> None:
 
 
 def _listed(values: object) -> str:
-    """A tuple as on the command line; any other value as Python writes it."""
+    """Return a tuple as on the command line; any other value as Python writes it."""
     return " ".join(map(repr, values)) or "empty" if isinstance(values, tuple) else f"{values!r}, which is not a tuple"
 
 
@@ -296,4 +296,4 @@ class DiskPlan:
 
 
 def ignore_plan(plan: DiskPlan) -> None:
-    """A callback for plans that does nothing."""
+    """Do nothing, as a callback for plans."""

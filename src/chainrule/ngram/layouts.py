@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 
 
 def model_of(table: Table, *, begins: str = "one", backoff_weight: float | None = None) -> AnyNGram:
-    """begins: one or all. backoff_weight: that of stupid backoff; None for a distribution."""
+    """Return the model over a table.
+
+    begins: one or all. backoff_weight: that of stupid backoff; None for a distribution.
+    """
     return model_over(NGramModel(table), begins=begins, backoff_weight=backoff_weight)
 
 
 def model_over(base: NGramModel | ShardedModel, *, begins: str = "one", backoff_weight: float | None = None) -> Any:
-    """As `model_of`, over a table in one piece or in shards."""
+    """Return the model of `model_of`, over a table in one piece or in shards."""
     from chainrule.ngram.models.padded_model import PaddedModel
     from chainrule.ngram.models.stupid_backoff import StupidBackoff
 
@@ -40,7 +43,7 @@ def model_over(base: NGramModel | ShardedModel, *, begins: str = "one", backoff_
 
 
 def base_of(model: Any) -> Any:
-    """The model that `model_over` was given."""
+    """Return the model that `model_over` was given."""
     from chainrule.ngram.models.padded_model import PaddedModel
     from chainrule.ngram.models.stupid_backoff import StupidBackoff
 
@@ -49,8 +52,8 @@ def base_of(model: Any) -> Any:
 
 
 def measure_options(model: AnyModel) -> dict[str, Any]:
-    """The keyword arguments that `measure` takes for a model: how to score it in one pass, its context, whether it is a
-    distribution, and whether its distributions are quick to sum.
+    """Return the keyword arguments that `measure` takes for a model: how to score it in one pass, its context, whether
+    it is a distribution, and whether its distributions are quick to sum.
     """
     return {
         "score_in_full": model.score_stream_in_full,
@@ -61,7 +64,7 @@ def measure_options(model: AnyModel) -> dict[str, Any]:
 
 
 def model_from_settings(settings: Mapping[str, Any], base: NGramModel | ShardedModel) -> Any:
-    """The model over a table and the settings saved with it. Raises ModelFormatError."""
+    """Return the model over a table and the settings saved with it. Raises ModelFormatError."""
     begins, weight = settings.get("begins", "one"), settings.get("backoff_weight")
     if begins not in ("one", "all") or not (weight is None or (isinstance(weight, float) and 0 < weight <= 1)):
         raise ModelFormatError(
@@ -76,7 +79,7 @@ def layout_of(model: Any) -> str:
 
 
 def compact(model: Any, progress: Progress) -> CompactNGramModel:
-    """The model in the compact layout, quantised unless it already is.
+    """Return the model in the compact layout, quantised unless it already is.
 
     Raises SettingError where the model is more than its table, ModelFormatError where the table is damaged,
     EstimationError where there is not enough memory.
@@ -88,7 +91,7 @@ def compact(model: Any, progress: Progress) -> CompactNGramModel:
 
 
 def fast(model: Any, progress: Progress) -> NGramModel:
-    """The model in the fast layout. Raises as `compact` does."""
+    """Return the model in the fast layout. Raises as `compact` does."""
     from chainrule.ngram.compact.building import unpack_table
 
     model = plain_table_model(model, "has no compact form")

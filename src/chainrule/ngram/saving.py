@@ -33,7 +33,7 @@ TASK = "cutting into shards"
 
 
 def shard_model(model: Any, shards: int, progress: Progress) -> Any:
-    """The model in shards of about as many n-grams, fewer where the vocabulary is small. Raises SettingError."""
+    """Return the model in shards of about as many n-grams, fewer where the vocabulary is small. Raises SettingError."""
     from chainrule.ngram.models.sharded_model import ShardedModel
 
     check_shards(shards)
@@ -56,13 +56,13 @@ def shard_model(model: Any, shards: int, progress: Progress) -> Any:
 
 
 def check_shards(shards: int) -> None:
-    """Raises SettingError where a model cannot have so many shards."""
+    """Raise SettingError where a model cannot have so many shards."""
     if not isinstance(shards, int) or isinstance(shards, bool) or not 1 <= shards <= MAX_SHARDS:
         raise SettingError(f"shards is {shards!r}; expected a whole number from 1 to {MAX_SHARDS:,}")
 
 
 def shard_of(table: Table, first: int, last: int) -> Table:
-    """The table of all unigrams, and of the longer n-grams with the first words first .. last."""
+    """Return the table of all unigrams, and of the longer n-grams with the first words first .. last."""
     spans = _spans(table, first, last)
     sizes = (table.vocabulary_size, *(stop - start for start, stop in spans))
     index = narrowest(1 + sum(sizes))
@@ -86,7 +86,7 @@ def shard_of(table: Table, first: int, last: int) -> Table:
 
 
 def sharded_settings(model: ShardedModel) -> tuple[dict[str, Any], dict[str, ndarray]]:
-    """Settings and arrays for a model folder, where each shard has a file of its own."""
+    """Return settings and arrays for a model folder, where each shard has a separate file."""
     arrays = {
         f"{file_of(k)}/{name}": array for k, shard in enumerate(model.shards) for name, array in shard.arrays().items()
     }
@@ -95,7 +95,7 @@ def sharded_settings(model: ShardedModel) -> tuple[dict[str, Any], dict[str, nda
 
 
 def sharded_from_arrays(settings: dict[str, Any], arrays: dict[str, ndarray], vocabulary_size: int) -> ShardedModel:
-    """The model of settings and arrays; reads nothing of the shards. Raises ModelFormatError."""
+    """Return the model of settings and arrays; reads nothing of the shards. Raises ModelFormatError."""
     from chainrule.ngram.models.sharded_model import ShardedModel
 
     edges, sizes = index_of(settings)
@@ -105,7 +105,7 @@ def sharded_from_arrays(settings: dict[str, Any], arrays: dict[str, ndarray], vo
 
 
 def index_of(settings: dict[str, Any]) -> tuple[list[int], list[list[int]]]:
-    """The first words of shards, and the n-grams of each order in each shard. Raises ModelFormatError."""
+    """Return the first words of shards, and the n-grams of each order in each shard. Raises ModelFormatError."""
     from chainrule.ngram.models.sharded_model import NODE_BITS
 
     edges, sizes, ngrams = settings.get("edges"), settings.get("shards"), settings.get("ngrams")
@@ -128,7 +128,7 @@ def index_of(settings: dict[str, Any]) -> tuple[list[int], list[list[int]]]:
 
 
 def table_of_shard(k: int, sizes: list[int], arrays: dict[str, ndarray]) -> Table:
-    """The table of a shard with this many n-grams of each order.
+    """Return the table of a shard with this many n-grams of each order.
 
     arrays: those of all shards. Raises ModelFormatError.
     """
@@ -141,12 +141,12 @@ def table_of_shard(k: int, sizes: list[int], arrays: dict[str, ndarray]) -> Tabl
 
 
 def file_of(k: int) -> str:
-    """The prefix of the names of a shard's file and arrays."""
+    """Return the prefix of the names of a shard's file and arrays."""
     return f"shard-{k:05d}"
 
 
 def _spans(table: Table, first: int, last: int) -> list[tuple[int, int]]:
-    """By order from 2, the nodes of the n-grams with the first words first .. last."""
+    """Return, by order from 2, the nodes of the n-grams with the first words first .. last."""
     spans, low, high = [], 1 + first, 1 + last
     for _ in range(2, table.order + 1):
         low, high = int(table.begin[low]), int(table.begin[high])
@@ -155,7 +155,7 @@ def _spans(table: Table, first: int, last: int) -> list[tuple[int, int]]:
 
 
 def edges_of(vocabulary_size: int, shards: int, ngrams_before: Callable[[int], int]) -> list[int]:
-    """Cuts the vocabulary into ranges of first words with about as many n-grams each.
+    """Cut the vocabulary into ranges of first words with about as many n-grams each.
 
     ngrams_before: how many n-grams, from bigrams on, begin with a word below some id.
     """
@@ -174,7 +174,7 @@ def edges_of(vocabulary_size: int, shards: int, ngrams_before: Callable[[int], i
 
 
 def to_state(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[dict[str, Any], dict[str, ndarray]]:
-    """The settings and the arrays of a model."""
+    """Return the settings and the arrays of a model."""
     from chainrule.ngram.models.sharded_model import ShardedModel
 
     base = base_of(model)
@@ -191,7 +191,7 @@ def to_state(model: AnyNGram | CompactNGramModel | ShardedModel) -> tuple[dict[s
 def from_state(
     settings: dict[str, Any], arrays: dict[str, ndarray], vocabulary_size: int
 ) -> AnyNGram | CompactNGramModel | ShardedModel:
-    """The model of settings and arrays. Raises ModelFormatError."""
+    """Return the model of settings and arrays. Raises ModelFormatError."""
     from chainrule.ngram.compact.table import CompactTable
 
     sizes = settings.get("ngrams")
@@ -239,7 +239,8 @@ class Piece(NamedTuple):
 def shard_of_pieces(
     pieces: Sequence[Piece], log_probs: Float32[ndarray, " V"], log_backoffs: Float32[ndarray, " V"]
 ) -> Table:
-    """The table of all unigrams, and of the longer n-grams of some pieces, which are in order; as `shard_of` cuts it.
+    """Return the table of all unigrams, and of the longer n-grams of some `Piece`s, which are in order; as `shard_of`
+    cuts it.
 
     log_probs, log_backoffs: those of all unigrams, in nats. There is at least one piece.
     """
@@ -276,7 +277,7 @@ PADDING = -1  # a row ends before it
 
 
 def look_up_rows(shard: Table, rows: Int32[ndarray, "rows order"]) -> Float32[ndarray, "rows 2"]:
-    """For each n-gram, its log-probability, NaN where the shard lacks it, and its context's log-backoff, or 0.
+    """Return, for each n-gram, its log-probability, NaN where the shard lacks it, and its context's log-backoff, or 0.
 
     rows: at least one word each, below the vocabulary's size, the first in this shard's range; PADDING at the end.
     """

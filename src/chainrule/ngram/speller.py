@@ -46,7 +46,10 @@ FIRST = 3  # the symbol of the first known character
 
 
 class Alphabet:
-    """characters: ascending code points. never: ASCII bytes that no token contains, such as white space."""
+    """The symbols in which a speller spells.
+
+    characters: ascending code points. never: ASCII bytes that no token contains, such as white space.
+    """
 
     def __init__(self, characters: Int32[ndarray, " known"], never: bytes) -> None:
         self.characters, self.never = characters, never
@@ -59,17 +62,19 @@ class Alphabet:
 
     @classmethod
     def of(cls, spellings: Sequence[bytes], never: bytes) -> Alphabet:
-        """The alphabet of all characters that occur at least twice; from the others, a model learns to expect bytes."""
+        """Return the alphabet of all characters that occur at least twice; from the others, a model learns to expect
+        bytes.
+        """
         codes, counts = np.unique(_code_points(map(_decode, spellings)), return_counts=True)
         known = (counts > 1) & ~_is_lone_byte(codes) & ~np.isin(codes, list(never))
         return cls(codes[known].astype(np.int32), never)
 
     def __len__(self) -> int:
-        """The number of symbols, with <unk>, <s> and </s>."""
+        """Return the number of symbols, with <unk>, <s> and </s>."""
         return FIRST + self.characters.size
 
     def symbols(self, tokens: Sequence[bytes]) -> Int32[ndarray, " symbols"]:
-        """The symbols of all tokens, with </s> after each."""
+        """Return the symbols of all tokens, with </s> after each."""
         texts = [_decode(token) for token in tokens]
         codes = _code_points(texts)
         index = np.searchsorted(self.characters, codes)
@@ -81,11 +86,11 @@ class Alphabet:
         return np.insert(symbols, ends, END)
 
     def character(self, symbol: int) -> bytes:
-        """The UTF-8 of a known character."""
+        """Return the UTF-8 of a known character."""
         return chr(self.characters[symbol - FIRST]).encode()
 
     def log_prob_of_bytes(self, token: bytes) -> float:
-        """log P of the bytes in a token's spelling, given that the symbols there are bytes."""
+        """Return log P of the bytes in a token's spelling, given that the symbols there are bytes."""
         log_prob, prefix = 0.0, b""
         for character in _decode(token):
             if ord(character) in self._known:  # has a symbol, whose probability the model gives
@@ -99,11 +104,11 @@ class Alphabet:
         return log_prob
 
     def possible_bytes(self, prefix: bytes) -> list[int]:
-        """The bytes that can follow `prefix`, the last bytes that could begin a known character."""
+        """Return the bytes that can follow `prefix`, the last bytes that could begin a known character."""
         return sorted(set(range(256)) - self._impossible - self._completions.get(prefix, set()))
 
     def prefix_after(self, prefix: bytes, byte: int) -> bytes:
-        """The new prefix after one more byte: the last bytes that could begin a known character."""
+        """Return the new prefix after one more byte: the last bytes that could begin a known character."""
         longer, alone = prefix + bytes([byte]), bytes([byte])
         return longer if longer in self._prefixes else alone if alone in self._prefixes else b""
 
@@ -118,12 +123,12 @@ def _code_points(texts: Iterable[str]) -> Int64[ndarray, " characters"]:
 
 
 def _utf8_widths(codes: Int64[ndarray, " characters"]) -> Int64[ndarray, " characters"]:
-    """The number of bytes of each character; an escaped byte counts as one."""
+    """Return the number of bytes of each character; an escaped byte counts as one."""
     return np.where(_is_lone_byte(codes), 1, 1 + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000))
 
 
 def _is_lone_byte(codes: Int64[ndarray, " characters"]) -> Bool[ndarray, " characters"]:
-    """Whether a code point is a byte that is not UTF-8, as Python's "surrogateescape" decodes it."""
+    """Return whether a code point is a byte that is not UTF-8, as Python's "surrogateescape" decodes it."""
     return (codes >= 0xDC80) & (codes < 0xDD00)
 
 
@@ -156,7 +161,7 @@ class Speller:
         log_open: float = 0.0,
         literal_share: float = 0.0,
     ) -> None:
-        """log_open: log of 1 - P(empty) - P(known tokens), in nats.
+        """Store the parts of the speller. log_open: log of 1 - P(empty) - P(known tokens), in nats.
 
         literal_share: P(the literal <unk> | unknown); if 0, the literal is spelled like any other token.
         """
@@ -175,7 +180,7 @@ class Speller:
         never: bytes = b"",
         literal_share: float = 0.0,
     ) -> Speller:
-        """Trains on spellings, and removes the mass of the whole vocabulary.
+        """Train on spellings, and remove the mass of the whole vocabulary.
 
         never: ASCII bytes that no token can contain, such as white space; a token with one has no probability.
         literal_share: the share of the literal <unk> in the unknown tokens, from 0 to 1; a millionth, at least, is left
@@ -203,7 +208,7 @@ class Speller:
 
     @classmethod
     def of_vocabulary(cls, tokenizer: Tokenizer, *, literal_share: float = 0.0) -> Speller:
-        """For a model without its training text, such as an ARPA file: trains on all known types equally.
+        """Train for a model without its training text, such as an ARPA file, on all known types equally.
 
         Assumes half as many unseen types as known ones, which is about the ratio of words in English novels. Where
         the tokenizer can write no others, as with subwords, <unk> is the token of all that they cannot spell.
@@ -217,11 +222,14 @@ class Speller:
         )
 
     def log_prob(self, token: bytes) -> float:
-        """log P(spelling | the token is unknown), in nats. Undefined for known tokens other than the literal <unk>."""
+        """Return log P(spelling | the token is unknown), in nats.
+
+        Undefined for known tokens other than the literal <unk>.
+        """
         return float(self.log_probs([token])[0])
 
     def log_probs(self, tokens: Sequence[bytes]) -> Float64[ndarray, " tokens"]:
-        """As `log_prob`, for many tokens at once."""
+        """Return the numbers of `log_prob`, for many tokens at once."""
         if not tokens:
             return np.empty(0, np.float64)
         symbols = self._alphabet.symbols(tokens)
@@ -235,14 +243,14 @@ class Speller:
         return log_probs
 
     def sample(self, rng: np.random.Generator) -> bytes:
-        """Draws a token outside the vocabulary from the distribution; rarely, it is not UTF-8."""
+        """Draw a token outside the vocabulary from the distribution; rarely, it is not UTF-8."""
         while True:
             spelling = self._draw_spelling(rng)
             if spelling and spelling not in self._known:
                 return spelling
 
     def arrays(self) -> dict[str, ndarray]:
-        """The arrays that `from_arrays` takes."""
+        """Return the arrays that `from_arrays` takes."""
         literal = {_LITERAL_SHARE: np.array([self.literal_share], np.float64)} if self.literal_share else {}
         return {
             **literal,
@@ -256,7 +264,7 @@ class Speller:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, ndarray], vocabulary: HasTokens) -> Speller:
-        """The speller that gave `arrays`.
+        """Return the speller that gave `arrays`.
 
         Raises ModelFormatError where they are inconsistent; KeyError if one is missing.
         """
@@ -309,7 +317,7 @@ class Speller:
 
 
 def rare_spellings(tokens: Sequence[bytes], counts: Int64[ndarray, " vocab"]) -> list[bytes]:
-    """The types seen once; if they are fewer than ENOUGH, also those seen twice, and so on.
+    """Return the types seen once; if they are fewer than ENOUGH, also those seen twice, and so on.
 
     counts: by token; 0 for unseen ones. If there are too many types of one count, every n-th is used.
     """
@@ -321,7 +329,8 @@ def rare_spellings(tokens: Sequence[bytes], counts: Int64[ndarray, " vocab"]) ->
 
 
 def unseen_types(counts: Int64[ndarray, " vocab"]) -> int:
-    """A lower bound of the expected number of unseen types, from the numbers of types seen once and twice; at least 1.
+    """Return a lower bound of the expected number of unseen types, from the numbers of types seen once and twice; at
+    least 1.
 
     n1 (n1 - 1) / (2 (n2 + 1)): Chao (1984), Nonparametric estimation of the number of classes in a population, in its
     bias-corrected form.
@@ -345,7 +354,7 @@ class MixedSpeller:
     name = f"mixed-{Speller.name}"  # in signatures
 
     def __init__(self, parts: Sequence[Speller], weights: Float64[ndarray, " parts"], *, unseen_types: int) -> None:
-        """weights: above 0; must sum to one."""
+        """Store the spellers and their weights. weights: above 0; must sum to one."""
         self.parts, self.weights, self.unseen_types = tuple(parts), weights, unseen_types
 
     @property
@@ -354,11 +363,11 @@ class MixedSpeller:
         return math.fsum(self.weights * [part.literal_share for part in self.parts])
 
     def log_prob(self, token: bytes) -> float:
-        """As `Speller.log_prob`."""
+        """Implement `Speller.log_prob`."""
         return float(self.log_probs([token])[0])
 
     def log_probs(self, tokens: Sequence[bytes]) -> Float64[ndarray, " tokens"]:
-        """As `Speller.log_probs`."""
+        """Implement `Speller.log_probs`."""
         weighted = [
             part.log_probs(tokens) + weight for part, weight in zip(self.parts, np.log(self.weights), strict=True)
         ]
@@ -366,11 +375,11 @@ class MixedSpeller:
         return mixed
 
     def sample(self, rng: np.random.Generator) -> bytes:
-        """As `Speller.sample`."""
+        """Implement `Speller.sample`."""
         return self.parts[int(rng.choice(len(self.parts), p=self.weights))].sample(rng)
 
     def arrays(self) -> dict[str, ndarray]:
-        """The arrays that `speller_from_arrays` takes; those of part i are named `i.name`."""
+        """Return the arrays that `speller_from_arrays` takes; those of part i are named `i.name`."""
         named = {f"{i}.{name}": array for i, part in enumerate(self.parts) for name, array in part.arrays().items()}
         return {**named, _WEIGHTS: self.weights, _UNSEEN: np.array([self.unseen_types], np.int64)}
 
@@ -378,7 +387,7 @@ class MixedSpeller:
 def mixed_speller(
     spellers: Sequence[Speller | MixedSpeller], weights: Sequence[float], vocabulary: HasTokens, *, unseen_types: int
 ) -> Speller | MixedSpeller:
-    """Mixes spellers; equal ones are merged, and those of weight 0 are left out. weights: not all 0."""
+    """Mix spellers; equal ones are merged, and those of weight 0 are left out. weights: not all 0."""
     parts: list[tuple[Speller, dict[str, ndarray]]] = []
     shares: list[float] = []
     for speller, weight in zip(spellers, weights, strict=True):
@@ -402,7 +411,7 @@ def mixed_speller(
 
 
 def speller_from_arrays(arrays: dict[str, ndarray], vocabulary: HasTokens) -> Speller | MixedSpeller:
-    """The speller, of either kind, that gave `arrays`. Raises as `Speller.from_arrays` does."""
+    """Return the speller, of either kind, that gave `arrays`. Raises as `Speller.from_arrays` does."""
     if _WEIGHTS not in arrays:
         return Speller.from_arrays(arrays, vocabulary)
     weights, unseen = arrays[_WEIGHTS], arrays[_UNSEEN]

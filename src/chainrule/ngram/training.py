@@ -49,7 +49,7 @@ def train_ngram(
     memory: int | None = None,
     on_plan: Callable[[DiskPlan], None] = ignore_plan,
 ) -> tuple[AnyNGram, dict[str, Any]]:
-    """Counts n-grams, then estimates probabilities. stream: documents, each ended by </s>. heldout: one to tune on.
+    """Count n-grams, then estimate probabilities. stream: documents, each ended by </s>. heldout: one to tune on.
 
     An owned stream is freed as soon as counting no longer needs it. memory, on_plan: as in `count_within`. Raises
     EstimationError where memory does not suffice, where the held-out text shares no word with the vocabulary, and where
@@ -76,7 +76,8 @@ def count_stream(
     *,
     keeps_counts: bool = True,
 ) -> Counts:
-    """The n-gram counts of a stream, its documents padded as the configuration says; an owned stream is freed early.
+    """Return the n-gram counts of a stream, its documents padded as the configuration says; an owned stream is freed
+    early.
 
     keeps_counts: whether they stay beside the probabilities that are estimated from them, which takes more memory.
     Raises EstimationError where memory does not suffice.
@@ -99,7 +100,8 @@ def count_within(
     *,
     on_plan: Callable[[DiskPlan], None] = ignore_plan,
 ) -> Counts:
-    """As `count_stream`, but on disk where counts and probabilities in their place would need too much memory.
+    """Count as `count_stream` does, but on disk where counts and probabilities in their place would need too much
+    memory.
 
     memory: how many bytes this process may hold; by default, what is free. on_plan: a callback, called before anything
     is counted on disk. Raises OutputError where the disk has no room, EstimationError where the memory is not enough
@@ -129,7 +131,7 @@ def model_of_counts(
     *,
     overwrite: bool = False,
 ) -> tuple[AnyNGram, dict[str, Any]]:
-    """Estimates a model. counts: padded as the configuration says. Raises as `train_ngram` does.
+    """Estimate a model. counts: padded as the configuration says. Raises as `train_ngram` does.
 
     overwrite: whether the model may reuse the memory of the counts; only where they are not needed again, and not with
     a held-out text.
@@ -158,7 +160,10 @@ def model_of_counts(
 def record_of_estimates(
     kept: Sequence[int], counted: Sequence[int], discounts: Sequence[Discounts], impossible: int
 ) -> dict[str, Any]:
-    """The record of an estimation. kept, counted: n-grams by order. impossible: types seen, and without probability."""
+    """Return the record of an estimation.
+
+    kept, counted: n-grams by order. impossible: types seen, and without probability.
+    """
     record = {
         "ngrams": list(kept),
         "ngrams_counted": list(counted),
@@ -168,7 +173,7 @@ def record_of_estimates(
 
 
 def _extra_begins(config: NGramConfig) -> int:
-    """How many <s> a document gets besides the implicit first one."""
+    """Return how many <s> a document gets besides the implicit first one."""
     return max(0, config.order - 2) if config.begins == "all" else 0
 
 
@@ -196,7 +201,7 @@ def lmplz_table(
     fallback: tuple[float, float, float] | None = None,
     min_words: int = 0,
 ) -> tuple[Table, Vocabulary]:
-    """The table and the vocabulary that lmplz writes; n-grams that contain a pruned word are dropped.
+    """Return the table and the vocabulary that lmplz writes; n-grams that contain a pruned word are dropped.
 
     unigram_threshold: words seen at most this often are pruned. allowed: if given, all other words are pruned.
     fallback: the discounts of orders for which none can be estimated. min_words: P(<unk>) is that of a vocabulary of at
@@ -233,7 +238,7 @@ def lmplz_table(
 
 
 def _with_a_word(counts: Counts, in_set: Bool[ndarray, " vocab"]) -> Bool[ndarray, " nodes"]:
-    """Which n-grams contain a word of the set."""
+    """Return which n-grams contain a word of the set."""
     contains = np.zeros(counts.words.size, np.bool_)
     contains[counts.level(1)] = in_set
     for order in range(2, counts.order + 1):

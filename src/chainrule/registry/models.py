@@ -9,7 +9,10 @@ _SETTINGS = "chainrule.neural.config"
 
 
 def _network(family: str, title: str, config: str, model: Lazy = CAUSAL_NETWORK) -> Kind:
-    """A row of the core's networks. config: the module and class of its settings, below `chainrule.neural.config`."""
+    """Return a row of the core's networks.
+
+    config: the module and class of its settings, below `chainrule.neural.config`.
+    """
     engine = Lazy(f"{_NETWORKS}:{family.replace('-', '_').upper()}")
     return Kind(family, title, model, engine, (Lazy(f"{_SETTINGS}.{config}"),))
 

@@ -9,7 +9,7 @@ from chainrule.kinds import Lazy, Verb
 
 
 def _verb(name: str, group: str, function: str, help_line: str) -> Verb:
-    """A verb of ours. function: its module, from the package on, and its name there."""
+    """Return a verb of ours. function: its module, from the package on, and its name there."""
     return Verb(name, group, help_line, Lazy(f"chainrule.{function}"))
 
 

@@ -54,7 +54,7 @@ class ModelEntry(_Strict):
 
 
 def config_bytes(entry: ModelEntry) -> bytes:
-    """The bytes of config.json with its checksum computed anew; the entry's own is ignored."""
+    """Return the bytes of config.json with its checksum computed anew; the entry's own is ignored."""
     blank = json.dumps({**entry.model_dump(), "checksum": ""}, indent=2, ensure_ascii=False) + "\n"
     # A recorded file name may not be text; UTF-8 cannot encode its lone surrogates.
     data = blank.encode("utf-8", "replace")
@@ -62,7 +62,7 @@ def config_bytes(entry: ModelEntry) -> bytes:
 
 
 def read_config(folder: Path) -> ModelEntry:
-    """Reads and checks the config.json of a model folder. Raises ModelFormatError."""
+    """Read and check the config.json of a model folder. Raises ModelFormatError."""
     path = folder / CONFIG
     if os.path.isfile(folder):
         raise ModelFormatError(f"{folder}: is a file; expected the folder of a model, with a {CONFIG} in it")
@@ -104,7 +104,7 @@ def read_config(folder: Path) -> ModelEntry:
 
 
 def _why_no_model(folder: Path) -> str:
-    """What a folder without config.json seems to be, and what the user can do."""
+    """Say what a folder without config.json seems to be, and what the user can do."""
     if (folder / _CHECKPOINT).exists() or any(folder.glob(f"*/{_CHECKPOINT}")):  # of a phase before the main one
         return (
             "this folder has the checkpoints of unfinished training, but no model yet; repeat the training with "
@@ -116,7 +116,7 @@ def _why_no_model(folder: Path) -> str:
 
 
 def check_unedited(folder: Path, entry: ModelEntry) -> None:
-    """Raises ModelFormatError if config.json, from which `entry` was read, has changed since it was written."""
+    """Raise ModelFormatError if config.json, from which `entry` was read, has changed since it was written."""
     with os_errors_as(ModelFormatError, folder / CONFIG, "read"):
         data = read_file(folder / CONFIG)
     blank = data.replace(f'"{entry.checksum}"'.encode("utf-8", "replace"), b'""', 1)

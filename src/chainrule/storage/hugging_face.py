@@ -63,7 +63,9 @@ class Checkpoint(NamedTuple):
 
 
 def is_hugging_face(folder: Path) -> bool:
-    """Whether a folder's config.json names an architecture, or layers as old ones do without that; ours never does."""
+    """Return whether a folder's config.json names an architecture, or layers as old ones do without that; ours never
+    does.
+    """
     path = folder / CONFIG
     try:
         config = json.loads(read_file(path))
@@ -73,7 +75,7 @@ def is_hugging_face(folder: Path) -> bool:
 
 
 def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpoint:
-    """The checkpoint in a folder; no tensor of a safetensors file is read yet.
+    """Return the checkpoint in a folder; no tensor of a safetensors file is read yet.
 
     open_pickle: a function that opens a pickle where there are no safetensors; None to refuse it. Raises
     ModelFormatError.
@@ -103,7 +105,7 @@ def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpo
 
 
 def _sentence_files(folder: Path) -> dict[str, bytes]:
-    """The settings of the parts in a folder of sentence-transformers. Raises ModelFormatError."""
+    """Return the settings of the parts in a folder of sentence-transformers. Raises ModelFormatError."""
     path = folder / MODULES
     if not path.exists():
         return {}
@@ -123,17 +125,17 @@ def _sentence_files(folder: Path) -> dict[str, bytes]:
 
 
 def _is_name(part: str) -> bool:
-    """Whether a path leads to something in the folder itself."""
+    """Return whether a path leads to something in the folder itself."""
     return Path(part).name == part and part not in ("", ".", "..") and "\0" not in part
 
 
 def read_json(path: Path) -> Json:
-    """The JSON object in a file. Raises ModelFormatError."""
+    """Return the JSON object in a file. Raises ModelFormatError."""
     return json_object(_bytes_of(path), str(path))
 
 
 def json_object(content: bytes, location: str) -> Json:
-    """The JSON object in a file's bytes.
+    """Return the JSON object in a file's bytes.
 
     location: the file, for messages. Raises ModelFormatError where it is no object.
     """
@@ -151,7 +153,7 @@ def _parsed(content: bytes, location: str) -> Any:
 
 
 def line_of(location: str, name: str, field: str) -> str:
-    """Where a field stands in a file of a folder, as the end of a message; nothing where no line of a file has it.
+    """Return where a field is in a file of a folder, as the end of a message; nothing where no line of a file has it.
 
     location: as in a `Checkpoint`.
     """
@@ -168,7 +170,7 @@ def _optional_json(path: Path) -> Json:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """Raises ModelFormatError."""
+    """Return the bytes of a file. Raises ModelFormatError."""
     with os_errors_as(ModelFormatError, path, "read"):
         return read_file(path)
 
@@ -176,7 +178,7 @@ def _bytes_of(path: Path) -> bytes:
 def tensors_of_folder(
     folder: Path, open_pickle: OpenTensors | None = None
 ) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
-    """All tensors of the folder, and the file that each is in. open_pickle: as for `open_folder`.
+    """Return all tensors of the folder, and the file that each is in. open_pickle: as for `open_folder`.
 
     Raises ModelFormatError.
     """
@@ -202,7 +204,10 @@ def _in_one_file(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray]
 
 
 def _sharded(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray], Mapping[str, str]]:
-    """path: that of the index. opened: a function that opens a shard. Raises ModelFormatError."""
+    """Return the tensors of all shards, and the file that each is in.
+
+    path: that of the index. opened: a function that opens a shard. Raises ModelFormatError.
+    """
     folder, locations = path.parent, read_json(path).get("weight_map")
     if not isinstance(locations, dict) or not all(isinstance(shard, str) for shard in locations.values()):
         raise ModelFormatError(f"{path}: weight_map does not say which file each tensor is in; expected an object")
@@ -239,8 +244,9 @@ def write_folder(
     progress: Progress = silent,
     names: tuple[str, str] = (CONFIG, TENSORS),
 ) -> None:
-    """Writes a folder that takes the place of `folder` when it is whole. names: of the file of settings, which tells
-    such a folder from others, and of that of tensors. Raises OutputError.
+    """Write a folder that takes the place of `folder` when it is whole.
+
+    names: of the file of settings, which tells such a folder from others, and of that of tensors. Raises OutputError.
     """
     config, own = names
     check_target(folder, overwrite=overwrite, config=config)
@@ -268,7 +274,7 @@ def write_folder(
 
 
 def check_target(folder: Path, *, overwrite: bool, config: str = CONFIG) -> None:
-    """Raises OutputError where a folder could not or should not be written. config: the file that such folders have."""
+    """Raise OutputError where a folder could not or should not be written. config: the file that such folders have."""
     if not folder.name:
         raise OutputError(f"{folder}: has no name of its own to be replaced under; name a new folder")
     check_writable(folder)

@@ -77,7 +77,7 @@ _LEFTOVER = re.compile(
 
 
 def check_folder_name(folder: Path) -> None:
-    """Raises OutputError where the name of a new model is that of a file, and not written with a slash at its end."""
+    """Raise OutputError where the name of a new model is that of a file, and not written with a slash at its end."""
     if isinstance(folder, FolderPath):
         return
     if ends_in(folder, NGRAM_FILE_SUFFIXES):
@@ -102,7 +102,7 @@ def check_folder_name(folder: Path) -> None:
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
-    """Raises OutputError if a model cannot or should not be saved here; to be called before the work, not after it."""
+    """Raise OutputError if a model cannot or should not be saved here; to be called before the work, not after it."""
     with os_errors_as(OutputError, folder, "accessed", "choose another path"):
         check_folder_name(folder)
         if folder.is_dir():
@@ -134,7 +134,7 @@ def save_model(
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> None:
-    """Saves a model and commits it.
+    """Save a model and commit it.
 
     arrays: one whose name begins with shard-00000/ is in a file of that shard. texts: the contents of further data
     files: tokenizer.json, source-tokenizer.json.
@@ -194,13 +194,15 @@ class FolderContents(NamedTuple):
 
 
 def saved_family(folder: Path) -> str | None:
-    """The family of the model in a folder; None where there is no model folder of ours. Raises ModelFormatError."""
+    """Return the family of the model in a folder; None where there is no model folder of ours. Raises
+    ModelFormatError.
+    """
     is_ours = (folder / CONFIG).is_file() and not is_hugging_face(folder)
     return read_config(folder).family if is_ours else None
 
 
 def base_of(folder: Path, *candidates: str | None) -> Path:
-    """The first of some paths that exists, as they are or beside the folder. Raises ModelFormatError."""
+    """Return the first of some paths that exists, as they are or beside the folder. Raises ModelFormatError."""
     named = [name for name in candidates if name]
     for name in named:
         for path in (folder / name, Path(name)):
@@ -214,7 +216,7 @@ def base_of(folder: Path, *candidates: str | None) -> Path:
 
 
 def open_model(folder: Path) -> FolderContents:
-    """Opens a model folder in constant time, except that it reads and checks the small data files.
+    """Open a model folder in constant time, except that it reads and checks the small data files.
 
     Raises ModelFormatError.
     """
@@ -237,7 +239,7 @@ def open_model(folder: Path) -> FolderContents:
 
 
 def _commit_of(folder: Path) -> tuple[int, int] | None:
-    """What identifies the current replacement of the configuration: an equal one may come back after another."""
+    """Return what identifies the current replacement of the configuration: an equal one may come back after another."""
     try:
         status = (folder / CONFIG).stat()
     except OSError:
@@ -246,12 +248,12 @@ def _commit_of(folder: Path) -> tuple[int, int] | None:
 
 
 def open_data_file(folder: Path, entry: ModelEntry, name: str) -> dict[str, ndarray]:
-    """The arrays of one data file, mapped into memory. Raises ModelFormatError."""
+    """Return the arrays of one data file, mapped into memory. Raises ModelFormatError."""
     return open_tensors(_data_file(folder, entry, name))
 
 
 def verify_model(folder: Path, progress: Progress = silent) -> ModelEntry:
-    """Reads all files of a model and compares their checksums. Raises ModelFormatError, which names all that differ."""
+    """Read all files of a model and compare their checksums. Raises ModelFormatError, which names all that differ."""
     entry = read_config(folder)
     checks = [partial(check_unedited, folder, entry), partial(_check_card, folder / CARD)]
     checks += [partial(_check_data, folder, entry, name, progress) for name in sorted({ARRAYS, *entry.files})]
@@ -267,7 +269,7 @@ def verify_model(folder: Path, progress: Progress = silent) -> ModelEntry:
 
 
 def _by_file(arrays: dict[str, ndarray]) -> dict[str, dict[str, ndarray]]:
-    """The arrays of each data file."""
+    """Return the arrays of each data file."""
     files: dict[str, dict[str, ndarray]] = {ARRAYS: {}}
     for name, array in arrays.items():
         file, _, own = name.partition("/")
@@ -279,7 +281,7 @@ def _by_file(arrays: dict[str, ndarray]) -> dict[str, dict[str, ndarray]]:
 
 
 def _data_file(folder: Path, entry: ModelEntry, name: str) -> Path:
-    """The path of a data file, which exists and has the right size. Raises ModelFormatError."""
+    """Return the path of a data file, which exists and has the right size. Raises ModelFormatError."""
     if name not in _DATA and not _SHARD.fullmatch(name):
         raise ModelFormatError(f"{folder / CONFIG}: files.{name} is unknown; expected {' or '.join(_DATA)}")
     data = entry.files.get(name)
@@ -294,7 +296,7 @@ def _data_file(folder: Path, entry: ModelEntry, name: str) -> Path:
 
 
 def _read_checked(folder: Path, entry: ModelEntry, name: str) -> bytes:
-    """The contents of a data file that is small enough to be checked every time. Raises ModelFormatError."""
+    """Return the contents of a data file that is small enough to be checked every time. Raises ModelFormatError."""
     _check_data(folder, entry, name, silent)
     path = _data_file(folder, entry, name)
     with os_errors_as(ModelFormatError, path, "read"):
@@ -312,7 +314,9 @@ def _check_data(folder: Path, entry: ModelEntry, name: str, progress: Progress) 
 
 
 def _check_card(path: Path) -> None:
-    """A missing card is no error: no program needs it, and a kill right after a first commit leaves none."""
+    """Check the card; a missing one is no error: no program needs it, and a kill right after a first commit leaves
+    none.
+    """
     card = _read_if_present(path)
     if card is not None and card != _with_checksum(card.rpartition(_SEAL)[0]):
         raise ModelFormatError(
@@ -321,13 +325,15 @@ def _check_card(path: Path) -> None:
 
 
 def _with_checksum(card: bytes) -> bytes:
-    """A card followed by its own checksum, so that it can be checked even if a kill leaves it with another model."""
+    """Return a card followed by its own checksum, so that it can be checked even if a kill leaves it with another
+    model.
+    """
     return card + _SEAL + hashlib.sha256(card).hexdigest().encode() + b" -->\n"
 
 
 @contextmanager
 def _undo_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
-    """Yields a function that gives the paths of new files in a folder.
+    """Yield a function that gives the paths of new files in a folder.
 
     If the block fails, these files are removed, and the folders created for them. After the commit, the files that
     config.json names stay.
@@ -362,7 +368,7 @@ def _undo_on_failure(folder: Path) -> Iterator[Callable[[str], Path]]:
 
 
 def _is_foreign(config: Path) -> bool:
-    """Whether this is JSON that chainrule did not write, such as a config.json of Hugging Face."""
+    """Return whether this is JSON that chainrule did not write, such as a config.json of Hugging Face."""
     try:
         return "family" not in json.loads(read_file(config))
     except (ValueError, TypeError, RecursionError):
@@ -370,7 +376,7 @@ def _is_foreign(config: Path) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is a model's data, or left by a save that was killed."""
+    """Return whether a file is a model's data, or left by a save that was killed."""
     return _NAMED_BY_CONTENT.fullmatch(path.name) is not None or _LEFTOVER.fullmatch(path.name) is not None
 
 
@@ -386,7 +392,7 @@ def _read_if_present(path: Path) -> bytes | None:
 
 
 def _write_synced(path: Path, data: bytes) -> str:
-    """Writes and syncs a file, and returns its SHA-256. Raises OSError."""
+    """Write and sync a file, and return its SHA-256. Raises OSError."""
     with open(path, "wb") as file:
         file.write(data)
         file.flush()

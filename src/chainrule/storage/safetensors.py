@@ -59,7 +59,7 @@ def write_tensors(
     *,
     metadata: dict[str, str] | None = None,
 ) -> str:
-    """Writes and syncs a file, and returns its SHA-256. metadata: entries of the header besides the arrays.
+    """Write and sync a file, and return its SHA-256. metadata: entries of the header besides the arrays.
 
     Raises OSError.
     """
@@ -101,7 +101,7 @@ def write_tensors(
 
 
 def open_tensors(path: Path) -> dict[str, ndarray]:
-    """The arrays of a file, mapped copy-on-write: they can be written to without changing the file.
+    """Return the arrays of a file, mapped copy-on-write: they can be written to without changing the file.
 
     Raises ModelFormatError.
     """
@@ -143,13 +143,13 @@ class MappedFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises ModelFormatError if there is no such file."""
+        """Note the state of the file. Raises ModelFormatError if there is no such file."""
         self._path = path
         with os_errors_as(ModelFormatError, path, "opened"):
             self._opened = os.stat(path)
 
     def check(self) -> None:
-        """Raises ModelFormatError if the file was written to, truncated or touched. Takes a microsecond."""
+        """Raise ModelFormatError if the file was written to, truncated or touched. Takes a microsecond."""
         try:
             now = os.stat(self._path)
         except OSError:  # deleted; the mapped pages stay valid
@@ -165,7 +165,7 @@ class MappedFile:
 
 
 def file_digest(path: Path, progress: Progress = silent) -> str:
-    """The SHA-256 of a file. Raises OSError."""
+    """Return the SHA-256 of a file. Raises OSError."""
     digest = hashlib.sha256()
     size, done = os.path.getsize(path), 0
     with open_regular(path) as file:
@@ -184,7 +184,10 @@ class _Layout(NamedTuple):
 
 
 def _check_layout(path: Path, name: str, entry: Any, size: int) -> _Layout:
-    """An array's entry in the header, checked against the `size` bytes after the header. Raises ModelFormatError."""
+    """Return an array's entry in the header, checked against the `size` bytes after the header.
+
+    Raises ModelFormatError.
+    """
     match entry:
         case {"dtype": str(code), "shape": list(shape), "data_offsets": [int(start), int(stop)]} if (
             code in _TYPES and all(type(n) is int and n >= 0 for n in shape)

@@ -55,7 +55,7 @@ class Reading(NamedTuple):
 
 
 def read_pieces(source: str, pieces: Iterable[Piece], names: frozenset[str] = frozenset()) -> Reading:
-    """Return what is read of a source: its pieces, in their order, in looked-up form."""
+    """Return what is read of a source: its parts, in their order, in looked-up form."""
     characters: list[str] = []
     starts: list[int] = []
     stops: list[int] = []
@@ -69,7 +69,10 @@ def read_pieces(source: str, pieces: Iterable[Piece], names: frozenset[str] = fr
 
 
 def _composed(text: str, start: int) -> Iterable[Piece]:
-    """A part of a source in composed characters, each with its span there. An invisible one joins the one before it."""
+    """Yield a part of a source in composed characters, each with its span there.
+
+    An invisible one joins the one before it.
+    """
     if text.isascii() or (unicodedata.is_normalized("NFC", text) and not _IS_INVISIBLE.search(text)):
         yield Piece(text, start, start + len(text))
         return
@@ -84,7 +87,7 @@ def _composed(text: str, start: int) -> Iterable[Piece]:
 
 
 def _joins(character: str) -> bool:
-    """Whether a character may become one with the character before it."""
+    """Return whether a character may become one with the character before it."""
     return bool(unicodedata.category(character)[0] == "M" or _IS_INVISIBLE.match(character) or _JAMO.match(character))
 
 

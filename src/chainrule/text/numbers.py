@@ -10,13 +10,13 @@ def number_of(text: str | bytes) -> float:
 
 
 def whole_number_of(text: str | bytes) -> int:
-    """As `number_of`, for `int`."""
+    """Return the whole number that a text is, as `number_of` does for any number."""
     _check(text)
     return int(text)
 
 
 def is_number(text: str | bytes) -> bool:
-    """Whether a text is a number, also one that is not finite."""
+    """Return whether a text is a number, also one that is not finite."""
     try:
         number_of(text)
     except ValueError:

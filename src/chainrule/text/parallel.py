@@ -42,12 +42,12 @@ ROLES = ("system", "user", "assistant")
 
 
 def source_of_turns(turns: Iterable[tuple[str, str]]) -> str:
-    """Roles and texts in one line: the source that a seq2seq model reads for a conversation."""
+    """Return roles and texts in one line: the source that a seq2seq model reads for a conversation."""
     return " ".join(f"{role}: {on_one_line(text)}" for role, text in turns)
 
 
 def pairs_of_turns(record: Mapping[str, Any], place: str) -> Iterator[tuple[str, str]]:
-    """The source and the target of each answer in a conversation. Raises TextError, which names the place."""
+    """Yield the source and the target of each answer in a conversation. Raises TextError, which names the place."""
     messages = record[MESSAGES]
     if not isinstance(messages, list) or not messages:
         raise TextError(f"{place}: {MESSAGES} is not a list of turns; expected objects with role and content")
@@ -67,13 +67,13 @@ def pairs_of_turns(record: Mapping[str, Any], place: str) -> Iterator[tuple[str,
 
 
 def on_one_line(text: str) -> str:
-    """The text with spaces for its line ends."""
+    """Return the text with spaces for its line ends."""
     return " ".join(text.splitlines())
 
 
 @dataclass
 class Pairs:
-    """Pairs of texts, none empty. left_out: the number of pairs with an empty side. record: what they were read from.
+    """Text pairs, none empty. left_out: the number of pairs with an empty side. record: what they were read from.
 
     Raises TextError if there are not as many sources as targets.
 
@@ -95,7 +95,7 @@ class Pairs:
         return len(self.sources)
 
     def add(self, source: str, target: str, line: int) -> None:
-        """Adds a pair, unless one side is only white space. line: its number in the file, from 1."""
+        """Add a pair, unless one side is only white space. line: its number in the file, from 1."""
         if source.strip() and target.strip():
             self.sources.append(source)
             self.targets.append(target)
@@ -104,7 +104,7 @@ class Pairs:
             self.left_out += 1
 
     def sides(self) -> tuple[Lines, Lines]:
-        """The sources and the targets as texts that know the line numbers in the files."""
+        """Return the sources and the targets as texts that know the line numbers in the files."""
         numbers = np.array(self.lines, np.int64) if self.lines else None
         source, target = ("standard input" if name == "-" else name for name in self.names)
         return Lines(self.sources, source, numbers), Lines(self.targets, target, numbers)
@@ -126,13 +126,13 @@ class ParallelSource:
         return {"data": {**self.source.record["data"], **self.target.record["data"]}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """As `Source.blocks`. Raises TextError if there are no pairs."""
+        """Implement `Source.blocks`. Raises TextError if there are no pairs."""
         yield from self.source.blocks(progress, task)
         yield from self.target.blocks(progress, task)
 
 
 def parallel(source: Corpus | File, target: Corpus | File, progress: Progress = silent) -> Pairs:
-    """Pairs the n-th documents of two texts. Raises TextError, also if one text is longer.
+    """Pair the n-th documents of two texts. Raises TextError, also if one text is longer.
 
     good:  parallel("train.de", "train.en")
     """
@@ -152,7 +152,7 @@ def parallel(source: Corpus | File, target: Corpus | File, progress: Progress = 
 
 
 def tab_separated(corpus: Corpus, progress: Progress = silent) -> Pairs:
-    """Reads lines of a source, a tab and a target. Empty lines count as left out. Raises TextError."""
+    """Read lines of a source, a tab and a target. Empty lines count as left out. Raises TextError."""
     name = ", ".join(corpus.sources)
     pairs = Pairs(names=(name, name))
     for block in corpus.blocks(progress, "reading pairs"):
@@ -166,7 +166,7 @@ def tab_separated(corpus: Corpus, progress: Progress = silent) -> Pairs:
 
 
 def from_records(name: str, source_field: str, target_field: str) -> Pairs:
-    """Reads two fields of each object in a file of JSON lines, or conversations, see `turns`. Raises TextError."""
+    """Read two fields of each object in a file of JSON lines, or conversations, see `turns`. Raises TextError."""
     pairs = Pairs(names=(name, name))
     for number, (place, record) in enumerate(json_objects(name), 1):
         if MESSAGES in record and source_field not in record and (source_field, target_field) == FIELDS:
@@ -185,7 +185,7 @@ def from_records(name: str, source_field: str, target_field: str) -> Pairs:
 
 
 def pairs_of(files: Sequence[str], fields: tuple[str, str], progress: Progress = silent) -> Pairs:
-    """Reads pairs from a source and a target file, or from one file: JSON lines with two fields, or two columns.
+    """Read pairs from a source and a target file, or from one file: JSON lines with two fields, or two columns.
 
     Raises TextError, SettingError.
     """
@@ -227,7 +227,7 @@ def shorten(
     how: str,
     encode: Callable[[list[str]], list[Tokens]],
 ) -> Shortened:
-    """The sources with at most `most` tokens each.
+    """Return the sources with at most `most` tokens each.
 
     texts, rows: the same sources as texts and as ids. how: "end" or "front", the side that is cut off; "sentences", to
     keep the most central ones; or "refuse", to leave sources unchanged. encode: a function from texts to ids.
@@ -248,7 +248,7 @@ def shorten(
 
 
 def central_sentences(text: str, most: int, encode: Callable[[list[str]], list[Tokens]]) -> str:
-    """The most central sentences of a text, in their order, with at most `most` tokens in all.
+    """Return the most central sentences of a text, in their order, with at most `most` tokens in all.
 
     SumBasic (Nenkova and Vanderwende 2005): the sentence whose tokens have the largest mean probability in the text is
     taken, the probabilities of its tokens are squared, and so on while a sentence fits. Where none does, the text.

@@ -34,9 +34,9 @@ class Record(NamedTuple):
 def read_table(
     name: str | os.PathLike[str], needed: Collection[str], on_bad: OnBad = raise_error, *, has_header: bool = False
 ) -> list[Record]:
-    """Reads the records of a file. needed: fields that each must have. has_header: whether the first line of CSV and
-    TSV always names the columns.
+    """Read the records of a file.
 
+    needed: fields that each must have. has_header: whether the first line of CSV and TSV always names the columns.
     on_bad: a callback that gets a TextError with file and line for each record that lacks one, which is left out.
     Raises TextError if there is no record.
     """
@@ -90,7 +90,7 @@ def _records(name: str, needed: Collection[str], on_bad: OnBad, *, has_header: b
 
 
 def table_rows(name: str, *, is_csv: bool) -> Iterator[tuple[str, list[str]]]:
-    """The columns of each line that is not empty, with its location. Raises TextError."""
+    """Yield the columns of each line that is not empty, with its location. Raises TextError."""
     if not is_csv:
         for number, line in enumerate(lines_of(name), 1):
             if line.strip():
@@ -105,6 +105,6 @@ def _is_text(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A string as it is; any other value as in the file."""
+    """Return a string unchanged; any other value as in the file."""
     value = as_written(value)
     return value if isinstance(value, str) else ("" if value is None else str(value))

@@ -42,7 +42,7 @@ class Words(NamedTuple):
 
 
 def words_of(ids: Int32[ndarray, " T"], aligned: Alignment) -> Words:
-    """The words of some documents. ids: their tokens. aligned: the positions of these in the text."""
+    """Return the words of some documents. ids: their tokens. aligned: the positions of these in the text."""
     text = aligned.text
     visible = ~is_white(text)
     edges = np.flatnonzero(np.diff(visible.astype(np.int8), prepend=0, append=0))
@@ -60,7 +60,7 @@ def words_of(ids: Int32[ndarray, " T"], aligned: Alignment) -> Words:
 
 
 def begins_word(tokenizer: Tokenizer, *, spaces_only: bool = False) -> Bool[ndarray, " V"]:
-    """Whether each token of the vocabulary begins a word: after another token, it starts with white space.
+    """Return whether each token of the vocabulary begins a word: after another token, it starts with white space.
 
     The tokens of word and whitespace tokenizers are whole words, so all of them do. spaces_only: tokens of pieces that
     start with other white space, such as line feeds, do not, nor do markers.
@@ -91,7 +91,9 @@ def _begins_word(tokenizer: Tokenizer, *, spaces_only: bool) -> Bool[ndarray, " 
 
 
 def is_white(text: UInt8[ndarray, " bytes"]) -> Bool[ndarray, " bytes"]:
-    """Whether each byte is a separator of tokens: other white space, such as form feeds, may be inside a token."""
+    """Return whether each byte is a separator of tokens: other white space, such as form feeds, may be inside a
+    token.
+    """
     return _IS_SEPARATOR[text]
 
 
@@ -130,7 +132,7 @@ class TextUnits(NamedTuple):
     ends: Int64[ndarray, " documents"]  # the positions of the newlines that end documents
 
     def by_document(self) -> Iterator[DocumentUnits]:
-        """Each document with its units."""
+        """Yield each document with its units."""
         characters = np.concatenate([[0], np.cumsum((self.text & 0xC0) != 0x80)])  # before each byte
         begin = 0
         for document, end in enumerate(self.ends.tolist()):
@@ -144,12 +146,12 @@ class TextUnits(NamedTuple):
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text as given."""
+    """Return the words of a text as given."""
     return [word for word in _BETWEEN.split(text) if word]
 
 
 def count_words(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
-    """The number of words of each text after normalisation, as in `units_of`."""
+    """Return the number of words of each text after normalisation, as in `units_of`."""
     if not texts:
         return []
     counts: list[int] = np.diff(units_of(tokenizer, tokenizer.encode_texts(texts), "word").documents).tolist()
@@ -157,7 +159,7 @@ def count_words(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
 
 
 def units_of(tokenizer: Tokenizer, encoded: Encoded, unit: Literal["text", "word", "token"]) -> TextUnits:
-    """The units of encoded documents. Words are those of `words_of`."""
+    """Return the units of encoded documents. Words are those of `words_of`."""
     aligned = tokenizer.align(encoded)
     is_end = encoded.ids == END
     ends = aligned.starts[is_end]

@@ -78,7 +78,7 @@ class _Row(NamedTuple):
 
 
 def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent) -> Vectors:
-    """Reads the vectors of tokens.
+    """Read the vectors of tokens.
 
     A token with a joiner that is not in the file gets the vector of the word without the joiner. Of several rows of a
     word, the first counts. Raises TextError if the file cannot be read, is cut short, has rows of different widths, or
@@ -106,7 +106,7 @@ def read_vectors(name: str, tokens: Sequence[bytes], progress: Progress = silent
 
 
 def read_all_vectors(name: str, progress: Progress = silent) -> AllVectors:
-    """Raises TextError as `read_vectors`."""
+    """Return all words of a file, in its order, and their vectors. Raises TextError as `read_vectors`."""
     vectors: dict[bytes, Float32[ndarray, " D"]] = {}
     repeated: list[bytes] = []
     with _opened(name, "reading word vectors", progress) as (layout, rows_of_file):
@@ -120,7 +120,10 @@ def read_all_vectors(name: str, progress: Progress = silent) -> AllVectors:
 
 
 def words_of_file(name: str, progress: Progress = silent) -> list[bytes]:
-    """The distinct words of a file, in its order, without reading their vectors. Raises TextError as `read_vectors`."""
+    """Return the distinct words of a file, in its order, without reading their vectors.
+
+    Raises TextError as `read_vectors`.
+    """
     with _opened(name, "reading words", progress) as (_, rows_of_file):
         return list(dict.fromkeys(row.word for row in rows_of_file))
 
@@ -133,7 +136,7 @@ def write_vectors(
     *,
     layout: FileLayout = "word2vec",
 ) -> None:
-    """Writes word2vec's text format, its binary one, or GloVe's, compressed according to the suffix.
+    """Write word2vec's text format, its binary one, or GloVe's, compressed according to the suffix.
 
     Raises OutputError.
     """
@@ -151,7 +154,7 @@ def write_vectors(
 
 @contextmanager
 def _opened(name: str, what: str, progress: Progress) -> Iterator[tuple[_Layout, Iterator[_Row]]]:
-    """The layout of a file and its rows, which raise TextError at their end if some are missing."""
+    """Yield the layout of a file and its rows, which raise TextError at their end if some are missing."""
     size = file_size(name)
     with open_stream(name, is_text=True) as stream:
         file: io.BufferedReader[Any] = io.BufferedReader(_Raw(stream), _BATCH)
@@ -169,7 +172,7 @@ def _opened(name: str, what: str, progress: Progress) -> Iterator[tuple[_Layout,
 
 
 def _check_count(name: str, layout: _Layout, count: int) -> None:
-    """Raises TextError if the number of words is not that of the first line."""
+    """Raise TextError if the number of words is not that of the first line."""
     if layout.words not in (None, count):
         raise TextError(
             f"{name}: its first line says {layout.words:,} words, but there are {count:,}; it is cut short, or two "
@@ -178,7 +181,7 @@ def _check_count(name: str, layout: _Layout, count: int) -> None:
 
 
 def _without_joiners(tokens: Sequence[bytes]) -> dict[bytes, list[int]]:
-    """The ids of tokens with joiners, by the word without them."""
+    """Return the ids of tokens with joiners, by the word without them."""
     joiner = JOINER.encode()
     ids: dict[bytes, list[int]] = {}
     for i, token in enumerate(tokens):
@@ -237,7 +240,7 @@ def _binary(name: str, file: io.BufferedReader[Any], layout: _Layout) -> Iterato
 
 
 def _numbers(name: str, layout: _Layout, row: _Row) -> Float32[ndarray, " D"]:
-    """The vector of a row. Raises TextError if one of its numbers is not finite."""
+    """Return the vector of a row. Raises TextError if one of its numbers is not finite."""
     vector = np.frombuffer(row.numbers, "<f4") if layout.is_binary else _decimals(row.numbers)
     if vector.size != layout.width:
         raise _width_error(name, layout, row.place, vector.size)
@@ -254,7 +257,7 @@ def _width_error(name: str, layout: _Layout, place: int, numbers: int) -> TextEr
 
 
 def _decimals(numbers: bytes) -> Float32[ndarray, " D"]:
-    """The numbers of a line; NaN for a part that is not a number."""
+    """Return the numbers of a line; NaN for a part that is not a number."""
     values = np.array([_number(part) for part in numbers.split()])
     with np.errstate(over="ignore"):
         return values.astype(np.float32)
@@ -275,12 +278,12 @@ def _line(name: str, file: io.BufferedReader[Any]) -> bytes:
 
 
 def _is_text(head: bytes, width: int) -> bool:
-    """Whether the bytes after the first word, as many as its vector has in a binary file, are printable."""
+    """Return whether the bytes after the first word, as many as its vector has in a binary file, are printable."""
     return _PRINTABLE.fullmatch(head.partition(b" ")[2][: 4 * width]) is not None
 
 
 def _trailing_numbers(line: bytes) -> int:
-    """How many numbers are at the end of a line, not counting its first part."""
+    """Return how many numbers are at the end of a line, not counting its first part."""
     return sum(1 for _ in takewhile(is_number, reversed(line.split()[1:])))
 
 

@@ -56,7 +56,7 @@ class ShuffledWindows:
         return _rows(self.stream, starts, self.length)
 
     def _epoch(self, epoch: int) -> tuple[Int64[ndarray, " windows"], int]:
-        """The order of an epoch's windows, and where the first one begins in the text."""
+        """Return the order of an epoch's windows, and where the first one begins in the text."""
         if epoch not in self._epochs:
             rng = np.random.default_rng([self.seed, epoch])
             offsets = min(self.length, self.stream.size - self.windows * self.length + 1)
@@ -88,7 +88,7 @@ def _rows(stream: Int32[ndarray, " tokens"], starts: Int64[ndarray, " B"], lengt
 
 
 def check_long_enough(stream: Int32[ndarray, " tokens"], length: int) -> None:
-    """Raises TextError if the text is shorter than one row."""
+    """Raise TextError if the text is shorter than one row."""
     if stream.size < length:
         raise TextError(
             f"the text has {stream.size:,} tokens, fewer than a row of {length:,}; give more text, or set row_tokens "
@@ -106,7 +106,7 @@ class MicroBatch(NamedTuple):
 
 
 def blocks(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: int) -> Iterator[MicroBatch]:
-    """A text in independent blocks of equal length; the last one is the remainder.
+    """Yield a text in independent blocks of equal length; the last one is the remainder.
 
     tokens: if the text has more, only some blocks are read: evenly spaced, at least one.
     """
@@ -123,7 +123,7 @@ def blocks(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: in
 
 
 def lanes(stream: Int32[ndarray, " tokens"], length: int, rows: int, tokens: int) -> Iterator[MicroBatch]:
-    """A text in a few rows that continue from part to part; the remainder follows as one row.
+    """Yield a text in a few rows that continue from part to part; the remainder follows as one row.
 
     tokens: if the text has more, only the beginning of each row is read.
     """
@@ -141,7 +141,7 @@ _SORTED_BATCHES = 16  # this many batches are sorted by size together
 
 
 def steps_in_epoch(examples: int, batch: int) -> int:
-    """The most steps in which each has at least `batch` examples; at least one."""
+    """Return the most steps in which each has at least `batch` examples; at least one."""
     return max(1, examples // batch)
 
 
@@ -152,24 +152,24 @@ class SortedBatches:
     """
 
     def __init__(self, sizes: Int64[ndarray, " examples"], batch: int, seed: int) -> None:
-        """sizes: of the examples. batch: about this many examples per step."""
+        """Divide the examples into steps. sizes: of the examples. batch: about this many examples per step."""
         steps = steps_in_epoch(sizes.size, batch)
         self.sizes, self.seed = sizes, seed
         self.edges = np.arange(steps + 1) * sizes.size // steps
         self._epochs: dict[int, tuple[Int64[ndarray, " examples"], Int64[ndarray, " batches"]]] = {}
 
     def __len__(self) -> int:
-        """Steps in an epoch."""
+        """Return the number of steps in an epoch."""
         return self.edges.size - 1
 
     def examples(self, step: int) -> Int64[ndarray, " batch"]:
-        """The indices of a step's examples."""
+        """Return the indices of a step's examples."""
         order, batches = self._epoch(step // len(self))
         i = batches[step % len(self)]
         return order[self.edges[i] : self.edges[i + 1]]
 
     def tokens(self, steps: int) -> int:
-        """The total size of the inputs of the first `steps` steps."""
+        """Return the total size of the inputs of the first `steps` steps."""
         epochs, rest = divmod(steps, len(self))
         read = epochs * int(self.sizes.sum())
         if rest:
@@ -178,7 +178,7 @@ class SortedBatches:
         return read
 
     def _epoch(self, epoch: int) -> tuple[Int64[ndarray, " examples"], Int64[ndarray, " batches"]]:
-        """The order of an epoch's examples, which the edges cut into batches, and the order of these batches."""
+        """Return the order of an epoch's examples, which the edges cut into batches, and the order of these batches."""
         if epoch not in self._epochs:
             rng = np.random.default_rng([self.seed, epoch])
             order = rng.permutation(self.sizes.size)
@@ -192,7 +192,10 @@ class SharedBatches(SortedBatches):
     """SortedBatches, divided among the processes of a run, and for each process into the parts of a step."""
 
     def __init__(self, sizes: Int64[ndarray, " examples"], setup: Setup, inputs: str) -> None:
-        """inputs: their name, in the plural, for messages. Raises SettingError if a step cannot be divided."""
+        """Divide the examples among processes and parts.
+
+        inputs: their name, in the plural, for messages. Raises SettingError if a step cannot be divided.
+        """
         self._first, self._accumulate = setup.processes.rank * setup.training.accumulate, setup.training.accumulate
         self._shares = setup.processes.number * setup.training.accumulate
         if min(setup.recipe.batch, sizes.size) < self._shares:
@@ -203,7 +206,7 @@ class SharedBatches(SortedBatches):
         super().__init__(sizes, setup.recipe.batch, setup.training.seed)
 
     def own_parts(self, step: int) -> list[list[int]]:
-        """The indices of this process's examples of a step, for each part."""
+        """Return the indices of this process's examples of a step, for each part."""
         chosen = self.examples(step).tolist()
         return [chosen[self._first + part :: self._shares] for part in range(self._accumulate)]
 
@@ -222,7 +225,9 @@ class ExampleObjective(StatelessObjective, ABC, Generic[E]):
         predictions: Callable[[E], int],
         flops_per_token: float,
     ) -> None:
-        """name: that of the inputs, in the plural, for messages. size: of an example, in tokens, nodes or cells.
+        """Prepare the examples.
+
+        name: that of the inputs, in the plural, for messages. size: of an example, in tokens, nodes or cells.
         predictions: how many losses an example has. Raises SettingError if a step cannot be divided.
         """
         self.setup, self.examples, self.held_out, self.predictions = setup, examples, held_out, predictions
@@ -241,10 +246,10 @@ class ExampleObjective(StatelessObjective, ABC, Generic[E]):
         return max(1, sum(self.predictions(self.examples[i]) for i in self.batches.examples(step)))
 
     def sample(self, tokens: int) -> list[E]:
-        """Evenly spread held-out examples of about this many tokens; at least one."""
+        """Return evenly spread held-out examples of about this many tokens; at least one."""
         count = max(1, len(self.held_out) * min(tokens, self.validation_tokens) // self.validation_tokens)
         return [self.held_out[i] for i in (np.arange(count) * len(self.held_out) // count).tolist()]
 
     @abstractmethod
     def cut(self, examples: Sequence[E]) -> list[Any]:
-        """Examples in parts that fit into memory."""
+        """Return examples in parts that fit into memory."""

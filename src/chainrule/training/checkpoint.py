@@ -101,7 +101,7 @@ class OpenedCheckpoint(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints of one run, in a folder of their own."""
+    """The checkpoints of one run, in a separate folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -114,7 +114,7 @@ class Checkpoints:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keeps other runs out of this folder; at the end removes folders that stayed empty. Raises OutputError."""
+        """Keep other runs out of this folder; at the end, remove folders that stayed empty. Raises OutputError."""
         created = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         with ExitStack() as lock:
             try:
@@ -137,12 +137,12 @@ class Checkpoints:
         return self.index.exists()
 
     def network(self) -> dict[str, Any] | None:
-        """The settings of the run's network; None if there is no checkpoint. Raises ModelFormatError."""
+        """Return the settings of the run's network; None if there is no checkpoint. Raises ModelFormatError."""
         network = self._entry().run.get("network") if self.exist() else None
         return network if isinstance(network, dict) else None
 
     def has_best(self, step: int) -> bool:
-        """Whether the best weights, those of this step, are already saved."""
+        """Return whether the best weights, those of this step, are already saved."""
         return "best" in self._files and self._best_step == step
 
     def save(
@@ -153,9 +153,9 @@ class Checkpoints:
         last: dict[str, ndarray] | DataFolder,
         best: dict[str, ndarray] | DataFolder | None,
     ) -> None:
-        """Saves a checkpoint. best: the best weights; None if there are none, or if the saved ones are still the best.
-        Raises OutputError.
+        """Save a checkpoint.
 
+        best: the best weights; None if there are none, or if the saved ones are still the best. Raises OutputError.
         last, best: arrays, or the folder of them that `write_shards` wrote.
         """
         new: list[Path] = []
@@ -193,7 +193,7 @@ class Checkpoints:
         self._sweep()
 
     def write_shards(self, kind: str, tensors: dict[str, Tensor], processes: Processes) -> DataFolder:
-        """Writes the shares of all processes, for `save` in the first process.
+        """Write the shares of all processes, for `save` in the first process.
 
         All processes must call it. Raises OutputError.
         """
@@ -225,14 +225,17 @@ class Checkpoints:
                 _delete(path)
 
     def _sweep(self) -> None:
-        """Removes the files of earlier checkpoints and of interrupted saves."""
+        """Remove the files of earlier checkpoints and of interrupted saves."""
         named = {INDEX, *(file.name for file in self._files.values())}
         for path in self.folder.iterdir():
             if path.name not in named:
                 _delete(path)
 
     def open(self) -> OpenedCheckpoint:
-        """Raises ModelFormatError if the best arrays are damaged, or the last ones are and there are no best."""
+        """Open the checkpoint.
+
+        Raises ModelFormatError if the best arrays are damaged, or the last ones are and there are no best.
+        """
         entry = self._entry()
         if "last" not in entry.files:
             raise ModelFormatError(f"{self.index}: files: expected an entry named last; {START_OVER}")
@@ -248,7 +251,7 @@ class Checkpoints:
         return OpenedCheckpoint(entry, last, best, damage)
 
     def _entry(self) -> Checkpoint:
-        """What checkpoint.json says. Raises ModelFormatError."""
+        """Return what checkpoint.json says. Raises ModelFormatError."""
         try:
             with os_errors_as(ModelFormatError, self.index, "read"):
                 entry = Checkpoint.model_validate_json(read_file(self.index))
@@ -278,7 +281,7 @@ class Checkpoints:
         return open_saved(path)
 
     def remove(self) -> None:
-        """Removes the checkpoints of a run whose model is saved, unless another run has started here since."""
+        """Remove the checkpoints of a run whose model is saved, unless another run has started here since."""
         with suppress(OSError), lock_folder(self.folder, wait=False):
             self.index.unlink()
             self._files = {}
@@ -287,7 +290,7 @@ class Checkpoints:
 
 
 def _delete(path: Path) -> None:
-    """Removes a file or a folder, if that is possible."""
+    """Remove a file or a folder, if that is possible."""
     with suppress(OSError):
         if path.is_dir():
             shutil.rmtree(path)
@@ -296,7 +299,7 @@ def _delete(path: Path) -> None:
 
 
 def _check_digest(path: Path, file: DataFile) -> None:
-    """Raises ModelFormatError where a file has changed since it was written."""
+    """Raise ModelFormatError where a file has changed since it was written."""
     with os_errors_as(ModelFormatError, path, "read", f"the checkpoint is incomplete; {START_OVER}"):
         digest = file_digest(path)
     if digest != file.sha256:
@@ -307,22 +310,25 @@ def _check_digest(path: Path, file: DataFile) -> None:
 
 
 def is_first_process() -> bool:
-    """Whether this process writes files and reports: the only one, or the first that torchrun started."""
+    """Return whether this process writes files and reports: the only one, or the first that torchrun started."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether the folder has a checkpoint to resume from."""
+    """Return whether the folder has a checkpoint to resume from."""
     return Checkpoints(folder / FOLDER).exist()
 
 
 def remove_checkpoints(folder: Path) -> None:
-    """Removes the checkpoints of a run whose model is saved."""
+    """Remove the checkpoints of a run whose model is saved."""
     Checkpoints(folder / FOLDER).remove()
 
 
 def open_checkpoint(checkpoints: Checkpoints | None, run: TrainingRun) -> OpenedCheckpoint | None:
-    """The checkpoint to resume from; None for a new run. Raises OutputError if neither is allowed; ModelFormatError."""
+    """Return the checkpoint to resume from; None for a new run.
+
+    Raises OutputError if neither is allowed; ModelFormatError.
+    """
     if checkpoints is None or not checkpoints.exist():
         return None
     if run.resume:
@@ -335,7 +341,7 @@ def open_checkpoint(checkpoints: Checkpoints | None, run: TrainingRun) -> Opened
 
 
 def check_same(folder: Path | None, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raises SettingError that names the differences between two runs' settings of network, training and text."""
+    """Raise SettingError that names the differences between two runs' settings of network, training and text."""
     families = [settings.get("text", {}).get("family") for settings in (before, now)]
     if families[0] != families[1]:
         raise SettingError(
@@ -351,7 +357,7 @@ def check_same(folder: Path | None, before: dict[str, Any], now: dict[str, Any])
 
 
 def text_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """The differences between the texts of two runs: their settings first, then their contents."""
+    """Return the differences between the texts of two runs: their settings first, then their contents."""
     digested = ("ids", "tokens", "vocabulary", "validation", "validation_tokens")
     different = differences(
         {name: value for name, value in before.items() if name not in digested},

@@ -142,7 +142,7 @@ class TrainingConfig:
 
 
 def settings_of(config: TrainingConfig) -> dict[str, object]:
-    """All fields by name, for JSON."""
+    """Return all fields by name, for JSON."""
     return {field.name: getattr(config, field.name) for field in fields(config)}
 
 
@@ -204,11 +204,11 @@ class ClassifierTrainingConfig:
         return replace(self, epochs=epochs, batch=self.batch or batch)
 
     def warm_up(self, examples: int, steps: int) -> int:
-        """Steps in which the rate rises. steps: in an epoch."""
+        """Return the number of steps in which the rate rises. steps: in an epoch."""
         return int(_WARM_UP * (self.epochs or _epochs_of(examples)) * steps)
 
     def training(self, steps: int) -> TrainingConfig:
-        """The settings of the training loop. steps: in an epoch."""
+        """Return the settings of the training loop. steps: in an epoch."""
         return TrainingConfig(
             epochs=self.epochs,
             minutes=self.minutes,
@@ -282,7 +282,7 @@ class AdapterConfig(Options):
 
     @property
     def rank(self) -> int:
-        """Raises SettingError where there are no adapters."""
+        """The rank of the adapters. Raises SettingError where there are none."""
         if self.lora is None:
             raise SettingError("lora is not set; expected the rank of adapters")
         return self.lora
@@ -328,7 +328,7 @@ class InitialVectors:
 
 
 def vectors_name(file: str, *, fixed: bool) -> str:
-    """The name of vectors in records."""
+    """Return the name of vectors in records."""
     return f"{file}, fixed" if fixed else file
 
 
@@ -337,7 +337,7 @@ WITHOUT_EFFECT = frozenset({"save_every", "tensorboard", "recompute", "shard"})
 
 
 def differences(before: dict[str, object], now: dict[str, object]) -> list[str]:
-    """The differences between two runs' settings, in words, except for settings without effect."""
+    """Return the differences between two runs' settings, in words, except for settings without effect."""
     names = [name for name in {**before, **now} if name not in WITHOUT_EFFECT]
     return [
         f"{name} was {_shown(before.get(name))} and is {_shown(now.get(name))}"
@@ -351,7 +351,7 @@ def _shown(value: object) -> str:
 
 
 def _as_json(value: object) -> object:
-    """The settings with tuples as lists, as JSON has them in a record."""
+    """Return the settings with tuples as lists, as JSON has them in a record."""
     if isinstance(value, dict):
         return {key: _as_json(own) for key, own in value.items()}
     return [_as_json(own) for own in value] if isinstance(value, tuple | list) else value

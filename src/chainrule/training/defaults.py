@@ -32,7 +32,7 @@ class Recipe:
 
     @classmethod
     def of(cls, training: TrainingConfig, batch: int, rate: float, warm_up: int) -> Recipe:
-        """What the settings say, and these defaults where they do not."""
+        """Return what the settings say, and these defaults where they do not."""
         return cls(
             batch=_or(training.batch, batch),
             rate=_or(training.learning_rate, rate),
@@ -42,19 +42,19 @@ class Recipe:
 
 
 def with_defaults(training: TrainingConfig) -> TrainingConfig:
-    """The settings, with a budget and an optimiser if they name none."""
+    """Return the settings, with a budget and an optimiser if they name none."""
     return replace(with_budget(training), optimiser=training.optimiser or "muon")
 
 
 def with_budget(training: TrainingConfig) -> TrainingConfig:
-    """The settings, with a budget if they name none."""
+    """Return the settings, with a budget if they name none."""
     if any(getattr(training, name) is not None for name in BUDGETS):
         return training
     return replace(training, minutes=DEFAULT_MINUTES)
 
 
 def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> TrainingConfig:
-    """As `with_defaults`, for a network that learns from a stream.
+    """Return the settings of `with_defaults`, for a network that learns from a stream.
 
     Recurrent ones are compiled only on request: the compiler does not look into torch's layers, and the code around
     them becomes a third slower. In a short run wide ones use AdamW, since Muon would take most of a step. Raises
@@ -69,7 +69,7 @@ def with_stream_defaults(config: NetworkConfig, training: TrainingConfig) -> Tra
 
 
 def with_adapter_defaults(training: TrainingConfig, adapter: AdapterConfig | None) -> TrainingConfig:
-    """The settings; where only adapters are trained, by AdamW and without compiling, unless they say otherwise.
+    """Return the settings; where only adapters are trained, by AdamW and without compiling, unless they say otherwise.
 
     Raises SettingError.
     """
@@ -81,8 +81,8 @@ def with_adapter_defaults(training: TrainingConfig, adapter: AdapterConfig | Non
 
 
 def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozenset[str]:
-    """The settings that a run of minutes chooses, since they were not given: sizes, the output and dropout; none for
-    another budget.
+    """Return the settings that a run of minutes chooses, since they were not given: sizes, the output and dropout; none
+    for another budget.
     """
     if with_budget(training).minutes is None or not config.sizes:
         return frozenset()
@@ -90,19 +90,22 @@ def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozense
 
 
 def processes_started() -> int:
-    """How many processes train together, as torchrun says."""
+    """Return how many processes train together, as torchrun says."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def settings_left_open(config: NetworkConfig, training: TrainingConfig) -> frozenset[str]:
-    """The settings that a run may choose, since they were not given: also the context, which fits a short text."""
+    """Return the settings that a run may choose, since they were not given: also the context, which fits a short
+    text.
+    """
     return sizes_left_open(config, training) | (frozenset({"context"}) - config.given)
 
 
 def with_context_in_text(
     config: NetworkConfig, training: TrainingConfig, tokens: int
 ) -> tuple[NetworkConfig, tuple[str, ...]]:
-    """The settings, with the context that a text of so many tokens fills, where the default one is longer; and a note.
+    """Return the settings, with the context that a text of so many tokens fills, where the default one is longer; and a
+    note.
 
     A function of the text, so that a run that resumes keeps its context.
     """
@@ -116,7 +119,7 @@ def with_context_in_text(
 
 
 def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
-    """How many tokens a row of a step has. Raises SettingError if the network has a shorter context."""
+    """Return how many tokens a row of a step has. Raises SettingError if the network has a shorter context."""
     if training.row_tokens is not None and training.row_tokens > config.context:
         raise SettingError(
             f"row_tokens is {training.row_tokens:,}, but the network's context is {config.context:,}; give at most that"
@@ -125,14 +128,14 @@ def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
 
 
 def refuse_rows(training: TrainingConfig) -> None:
-    """Raises SettingError if a length of rows is set, but the training data is no running text."""
+    """Raise SettingError if a length of rows is set, but the training data is no running text."""
     if training.row_tokens is not None:
         raise SettingError("row_tokens is for networks that learn from running text; leave it out")
 
 
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
-    """A recipe with the same tokens per step whatever the context; more for wide recurrent networks, on whose matrices
-    Muon is slow, and where its rows would not divide evenly into parts and among processes.
+    """Return a recipe with the same tokens per step whatever the context; more for wide recurrent networks, on whose
+    matrices Muon is slow, and where its rows would not divide evenly into parts and among processes.
 
     training: the settings, with defaults filled in.
     """

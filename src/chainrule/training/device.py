@@ -45,20 +45,20 @@ class Machine:
     compiled: bool
 
     def precision(self) -> AbstractContextManager[Any]:
-        """The precision of the network, as a context."""
+        """Return the precision of the network, as a context."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16)
 
     def wait(self) -> None:
-        """Waits until the device is idle, so that timings are right."""
+        """Wait until the device is idle, so that timings are right."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def notes(self, network: nn.Module) -> list[str]:
-        """What users should know of this network's precision before the first step."""
+        """Return what users should know of this network's precision before the first step."""
         return bfloat16_notes(network, self.device) if self.bfloat16 else []
 
     def layers_in_float32(self, network: nn.Module) -> list[str]:
-        """The kinds of layers that stay in float32 while matrix products are in bfloat16."""
+        """Return the kinds of layers that stay in float32 while matrix products are in bfloat16."""
         return layers_in_float32(network, self.device) if self.bfloat16 else []
 
     def as_json(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Machine:
 
 
 def machine_for(config: TrainingConfig) -> Machine:
-    """The machine that a configuration asks for. Raises SettingError if it has no such device or no compiler."""
+    """Return the machine that a configuration asks for. Raises SettingError if it has no such device or no compiler."""
     machine = machine_on(config.device, config.precision)
     device = machine.device
     can_compile = device.type == "cuda" or shutil.which("g++") is not None or shutil.which("c++") is not None
@@ -84,7 +84,7 @@ def machine_for(config: TrainingConfig) -> Machine:
 
 
 def machine_on(device_name: str, precision: Precision) -> Machine:
-    """A machine that does not compile. Raises SettingError if there is no such device."""
+    """Return a machine that does not compile. Raises SettingError if there is no such device."""
     device = select_device(device_name)
     use_threads()
     if device.type == "cpu":
@@ -94,7 +94,7 @@ def machine_on(device_name: str, precision: Precision) -> Machine:
 
 
 def _keep_memory() -> None:
-    """Tells glibc to keep freed memory, up to 1 GiB, for the next step, whose tensors have the same sizes.
+    """Tell glibc to keep freed memory, up to 1 GiB, for the next step, whose tensors have the same sizes.
 
     Otherwise the system maps and clears the pages of every large tensor anew; a step takes up to a tenth longer.
     """
@@ -105,7 +105,7 @@ def _keep_memory() -> None:
 
 
 def select_device(name: str) -> torch.device:
-    """The device of that name. Raises SettingError if there is none."""
+    """Return the device of that name. Raises SettingError if there is none."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
@@ -117,13 +117,13 @@ def select_device(name: str) -> torch.device:
 
 
 def peak_speed(machine: Machine) -> float:
-    """Floating-point operations per second in products of large matrices, in the precision of the network."""
+    """Return floating-point operations per second in products of large matrices, in the precision of the network."""
     return product_speed(machine.device, torch.bfloat16 if machine.bfloat16 else torch.float32)
 
 
 @contextmanager
 def explain_out_of_memory(message: Callable[[str], str]) -> Iterator[None]:
-    """Turns running out of memory into a SettingError.
+    """Turn running out of memory into a SettingError.
 
     message: a function from "the GPU" or "the processor" to the message.
     """
@@ -138,14 +138,14 @@ def explain_out_of_memory(message: Callable[[str], str]) -> Iterator[None]:
 
 
 def memory_in_use(device: torch.device) -> int | None:
-    """Peak memory of the GPU or of this process so far, in bytes; None if the system does not report it."""
+    """Return peak memory of the GPU or of this process so far, in bytes; None if the system does not report it."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return peak_memory()
 
 
 def compile_or_fall_back(network: nn.Module, on_failure: Callable[[str], None]) -> Callable[..., Any]:
-    """The network, compiled when it is first called; after a failure of the compiler, the plain network.
+    """Return the network, compiled when it is first called; after a failure of the compiler, the plain network.
 
     on_failure: a callback, called once, with the reason.
     """
@@ -165,13 +165,13 @@ def compile_or_fall_back(network: nn.Module, on_failure: Callable[[str], None]) 
 
 
 def recompute_activations(blocks: Iterable[nn.Module]) -> None:
-    """Makes blocks keep only their inputs for the backward pass, from now on."""
+    """Make blocks keep only their inputs for the backward pass, from now on."""
     for block in blocks:
         forward: Any = partial(checkpoint, block.forward, use_reentrant=False)
         block.forward = forward
 
 
 def keep_activations(blocks: Iterable[nn.Module]) -> None:
-    """Undoes `recompute_activations`."""
+    """Undo `recompute_activations`."""
     for block in blocks:
         del block.forward

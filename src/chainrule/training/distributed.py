@@ -56,11 +56,11 @@ class Processes:
         return self.rank == 0
 
     def rows(self, batch: int) -> tuple[int, int]:
-        """This process's rows of a batch: the first, and the one after the last."""
+        """Return this process's rows of a batch: the first, and the one after the last."""
         return self.rank * batch // self.number, (self.rank + 1) * batch // self.number
 
     def turns(self, parts: Iterable[T]) -> Iterator[tuple[T, bool]]:
-        """This process's parts of some work, taken in turn, and True.
+        """Yield this process's parts of some work, taken in turn, and True.
 
         Processes that share out weights must call the network equally often: where the last round has no part for this
         one, it gets the first part of that round and False, and its result does not count.
@@ -77,7 +77,7 @@ class Processes:
             yield first, False
 
     def add(self, tensors: Iterable[Tensor]) -> None:
-        """Replaces each tensor by its sum over all processes, in one transfer."""
+        """Replace each tensor by its sum over all processes, in one transfer."""
         if self.number == 1:
             return
         tensors = list(tensors)
@@ -89,7 +89,7 @@ class Processes:
             start += tensor.numel()
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """The rows of all processes, in order; all must have equally many."""
+        """Return the rows of all processes, in order; all must have equally many."""
         if self.number == 1:
             return tensor
         parts = [torch.empty_like(tensor) for _ in range(self.number)]
@@ -97,7 +97,7 @@ class Processes:
         return torch.cat(parts)
 
     def collect(self, values: list[T]) -> list[T]:
-        """The values of all processes, in order."""
+        """Return the values of all processes, in order."""
         if self.number == 1:
             return values
         lists: list[list[T]] = [[] for _ in range(self.number)]
@@ -105,7 +105,7 @@ class Processes:
         return [value for values in lists for value in values]
 
     def broadcast(self, value: float) -> float:
-        """The first process's value, so that all processes decide alike."""
+        """Return the first process's value, so that all processes decide alike."""
         if self.number == 1:
             return value
         tensor = torch.tensor([value], dtype=torch.float64)
@@ -113,7 +113,7 @@ class Processes:
         return float(tensor)
 
     def check_batch(self, batch: int, accumulate: int) -> None:
-        """Raises SettingError if a batch does not divide evenly."""
+        """Raise SettingError if a batch does not divide evenly."""
         if batch % (self.number * accumulate):
             raise SettingError(
                 f"a batch of {batch} rows cannot be shared evenly among {self.number} processes"
@@ -122,7 +122,7 @@ class Processes:
 
 
 def join_processes() -> Processes:
-    """Joins the other processes, if torchrun started any."""
+    """Join the other processes, if torchrun started any."""
     if processes_started() == 1:
         return Processes()
     if not dist.is_initialized():
@@ -133,7 +133,7 @@ def join_processes() -> Processes:
 
 
 def leave_processes() -> None:
-    """Ends the connection to the other processes."""
+    """End the connection to the other processes."""
     with suppress(Exception):
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -149,7 +149,7 @@ class Sharding:
 
     @classmethod
     def among(cls, rank: int, number: int, device: torch.device) -> Sharding:
-        """The sharding among these processes.
+        """Return the sharding among these processes.
 
         It names the mesh: without one, FSDP2 takes a GPU where there is one, whatever the device of the run.
         """
@@ -158,7 +158,7 @@ class Sharding:
         return cls(init_device_mesh(device.type, (number,)), rank, number)
 
     def shard(self, network: nn.Module, blocks: Iterable[nn.Module]) -> None:
-        """Keeps this process's share of a network, on the device.
+        """Keep this process's share of a network, on the device.
 
         blocks: the layers whose weights are each gathered together.
         """
@@ -172,26 +172,28 @@ class Sharding:
 
     @staticmethod
     def drop_gathered(network: nn.Module) -> None:
-        """Drops the weights that stay gathered after a forward pass without a backward pass."""
+        """Drop the weights that stay gathered after a forward pass without a backward pass."""
         cast("FSDPModule", network).reshard()
 
     @staticmethod
     def shares(tensors: Sequence[Tensor]) -> list[Tensor]:
-        """This process's rows of some tensors, in the same memory."""
+        """Return this process's rows of some tensors, in the same memory."""
         from torch.distributed.tensor import DTensor
 
         return [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors]
 
     @staticmethod
     def whole(tensor: Tensor) -> Tensor:
-        """All rows of a tensor. All processes must call it."""
+        """Return all rows of a tensor. All processes must call it."""
         from torch.distributed.tensor import DTensor
 
         return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
     @staticmethod
     def like(whole: Tensor, sharded: Tensor) -> Tensor:
-        """This process's share of a tensor that every process has as a whole, shared out as another tensor is."""
+        """Return this process's share of a tensor that every process has as a whole, shared out as another tensor
+        is.
+        """
         from torch.distributed.tensor import DTensor, distribute_tensor
 
         if not isinstance(sharded, DTensor):
@@ -205,7 +207,7 @@ class Sharding:
         shares: Sequence[Float[Tensor, "share columns"]],
         rows: int,
     ) -> list[Float[Tensor, "share columns"]]:
-        """Applies a function to matrices of one shape, each as a whole in one process; returns the shares of results.
+        """Apply a function to matrices of one shape, each as a whole in one process; return the shares of results.
 
         shares: this process's rows of each matrix. rows: of a whole one. Every process sends its rows of a matrix to
         the one that computes it, and gets its rows of the result back, in one exchange each.
@@ -231,7 +233,7 @@ class Sharding:
 
     @staticmethod
     def _exchange(sent: Tensor, sizes: list[int], received_sizes: list[int]) -> Tensor:
-        """Sends each process its part; returns what the others sent to this one, in their order."""
+        """Send each process its part; return what the others sent to this one, in their order."""
         received = sent.new_empty(sum(received_sizes))
         dist.all_to_all_single(received, sent, received_sizes, sizes)
         return received
@@ -244,11 +246,13 @@ class SavedTensors(Protocol):
     """Tensors on disk, by name."""
 
     def whole(self) -> dict[str, Tensor]:
-        """All of every tensor. Raises ModelFormatError."""
+        """Return all of every tensor. Raises ModelFormatError."""
 
     def shares(self, sharding: Sharding, sharded_as: Callable[[str], Tensor | None]) -> dict[str, Tensor]:
-        """This process's shares. sharded_as: the parameter of the same shape that a tensor is shared out like; None
-        where it is not shared out. All processes must call it. Raises ModelFormatError.
+        """Return this process's shares.
+
+        sharded_as: the parameter of the same shape that a tensor is shared out like; None where it is not shared out.
+        All processes must call it. Raises ModelFormatError.
         """
 
 
@@ -256,15 +260,15 @@ class TensorFile:
     """Whole tensors in one file."""
 
     def __init__(self, path: Path) -> None:
-        """Raises ModelFormatError."""
+        """Open the file. Raises ModelFormatError."""
         self._arrays = open_tensors(path)
 
     def whole(self) -> dict[str, Tensor]:
-        """As `SavedTensors`."""
+        """Implement `SavedTensors.whole`."""
         return {name: torch.tensor(array) for name, array in self._arrays.items()}
 
     def shares(self, sharding: Sharding, sharded_as: Callable[[str], Tensor | None]) -> dict[str, Tensor]:
-        """As `SavedTensors`."""
+        """Implement `SavedTensors.shares`."""
         tensors = {}
         for name, array in self._arrays.items():
             like, whole = sharded_as(name), torch.tensor(array)
@@ -277,16 +281,16 @@ class TensorShards:
     """A folder of files, each with the rows of one process."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises SettingError where packages are missing or old."""
+        """Store the folder. Raises SettingError where packages are missing or old."""
         check_packages()
         self._folder = folder
 
     def whole(self) -> dict[str, Tensor]:
-        """As `SavedTensors`."""
+        """Implement `SavedTensors.whole`."""
         return self._read(lambda name, empty: empty, is_alone=True)
 
     def shares(self, sharding: Sharding, sharded_as: Callable[[str], Tensor | None]) -> dict[str, Tensor]:
-        """As `SavedTensors`."""
+        """Implement `SavedTensors.shares`."""
 
         def template(name: str, empty: Tensor) -> Tensor:
             like = sharded_as(name)
@@ -295,8 +299,10 @@ class TensorShards:
         return self._read(template, is_alone=False)
 
     def _read(self, template: Callable[[str, Tensor], Tensor], *, is_alone: bool) -> dict[str, Tensor]:
-        """template: a function that makes the tensor to read into, from a name and an empty tensor of the whole shape
-        that takes no memory.
+        """Read all tensors.
+
+        template: a function that makes the tensor to read into, from a name and an empty tensor of the whole shape that
+        takes no memory.
         """
         from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
@@ -319,12 +325,12 @@ class TensorShards:
 
 
 def open_saved(path: Path) -> SavedTensors:
-    """Raises ModelFormatError; SettingError where a package is missing."""
+    """Open tensors on disk. Raises ModelFormatError; SettingError where a package is missing."""
     return TensorShards(path) if path.is_dir() else TensorFile(path)
 
 
 def write_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
-    """Writes this process's shares of some tensors into a folder. All processes must call it. Raises OutputError."""
+    """Write this process's shares of some tensors into a folder. All processes must call it. Raises OutputError."""
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save
@@ -343,7 +349,7 @@ def write_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """The reason of an error, in one line; if several processes failed, that of the first."""
+    """Return the reason of an error, in one line; if several processes failed, that of the first."""
     failures = getattr(error, "failures", None)
     if failures:
         rank, (first, _) = next(iter(failures.items()))
@@ -352,7 +358,7 @@ def _reason(error: BaseException) -> str:
 
 
 def check_packages() -> None:
-    """Raises SettingError where what checkpoints of shards need is missing: safetensors, and a torch that uses it."""
+    """Raise SettingError where what checkpoints of shards need is missing: safetensors, and a torch that uses it."""
     if tuple(map(int, torch.__version__.split(".")[:2])) < _TORCH:
         raise SettingError(f"shard needs torch {_TORCH[0]}.{_TORCH[1]} or later; this is {torch.__version__}")
     try:

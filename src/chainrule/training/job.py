@@ -98,34 +98,36 @@ class Objective(Protocol):
     row_tokens: float
 
     def tokens(self, steps: int) -> int:
-        """Tokens in the first `steps` steps, over all processes; strictly increasing."""
+        """Return the number of tokens in the first `steps` steps, over all processes; strictly increasing."""
 
     def parts(self, step: int) -> Sequence[Any]:
-        """This process's rows of a step, on its device, in as many parts as are accumulated; no part is empty."""
+        """Return this process's rows of a step, on its device, in as many parts as are accumulated; no part is
+        empty.
+        """
 
     def weight(self, step: int) -> float:
-        """The number of predictions in a step over all processes, which divides the sum of losses."""
+        """Return the number of predictions in a step over all processes, which divides the sum of losses."""
 
     def loss(self, number: int, part: Any, forward: Callable[..., Any], done: float) -> Tensor:
-        """The loss of one part of a step, in nats, summed over its rows.
+        """Return the loss of one part of a step, in nats, summed over its rows.
 
         number: the index of the part. forward: the network, perhaps compiled. done: the share of the run that is over.
         """
 
     def state(self) -> list[Tensor]:
-        """The state that a step hands to the next, besides the weights; batch first, for this process's rows."""
+        """Return the state that a step hands to the next, besides the weights; batch first, for this process's rows."""
 
     def load_state(self, tensors: list[Tensor]) -> None:
-        """Restores what `state` gave, with the rows of all processes in order. Raises IndexError."""
+        """Restore what `state` gave, with the rows of all processes in order. Raises IndexError."""
 
     def validate(self, tokens: int) -> ValidationResult:
-        """The loss on about `tokens` tokens, evenly spread over the validation data; the same in all processes.
+        """Return the loss on about `tokens` tokens, evenly spread over the validation data; the same in all processes.
 
         The network is in evaluation mode.
         """
 
     def unigram_loss(self) -> float:
-        """The validation loss of training frequencies (add-one), in nats per prediction."""
+        """Return the validation loss of training frequencies (add-one), in nats per prediction."""
 
 
 class StatelessObjective:
@@ -137,7 +139,7 @@ class StatelessObjective:
         return []
 
     def load_state(self, tensors: list[Tensor]) -> None:
-        """Does nothing, since there is no state to restore."""
+        """Do nothing, since there is no state to restore."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +151,7 @@ class Validation:
     spelling: float = 0.0  # nats
 
     def bits_per_byte(self, loss: float) -> float:
-        """loss: nats per token."""
+        """Return the bits per byte of a loss. loss: nats per token."""
         return (loss * self.stream.size + self.spelling) / math.log(2) / max(1, self.bytes)
 
 

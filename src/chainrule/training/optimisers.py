@@ -28,7 +28,7 @@ _GUARDED = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
 
 
 def eager(optimiser: type[O]) -> type[O]:
-    """The class of an optimiser without torch's guards, for steps that are never compiled.
+    """Return the class of an optimiser without torch's guards, for steps that are never compiled.
 
     torch guards these methods against `torch.compile`, and imports torch._dynamo at the first call, which takes longer
     than importing torch. We compile networks only, never a step, so the bare methods are enough.
@@ -43,7 +43,7 @@ _ITERATIONS = 5
 
 
 def orthogonalise(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Tensor, "matrices rows columns"]:
-    """Approximately the nearest matrices with all singular values one, by Newton-Schulz iterations."""
+    """Return approximately the nearest matrices with all singular values one, by Newton-Schulz iterations."""
     is_tall = matrices.size(-2) > matrices.size(-1)
     x = matrices.mT if is_tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
@@ -66,9 +66,10 @@ class Muon(torch.optim.Optimizer):
         in_bfloat16: bool,
         sharding: Sharding | None = None,
     ) -> None:
-        """in_bfloat16: run the iteration in bfloat16, whose few digits suffice, where that is faster.
+        """Store the settings.
 
-        sharding: how processes share out the matrices; each orthogonalises some of them, as a whole.
+        in_bfloat16: run the iteration in bfloat16, whose few digits suffice, where that is faster. sharding: how
+        processes share out the matrices; each orthogonalises some of them, as a whole.
         """
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
         self._in_bfloat16, self._sharding = in_bfloat16, sharding
@@ -122,7 +123,10 @@ class Optimisers:
         in_bfloat16: bool,
         sharding: Sharding | None = None,
     ) -> None:
-        """rates: the peaks of AdamW or SGD, and of Muon. sharding: how processes share out the weights."""
+        """Build the optimisers.
+
+        rates: the peaks of AdamW or SGD, and of Muon. sharding: how processes share out the weights.
+        """
         rate, matrix_rate = rates
         own = {id(matrix) for matrix in matrices}
         rest = [
@@ -161,7 +165,7 @@ class Optimisers:
             group["peak"] = group["lr"]
 
     def step(self, share: float) -> None:
-        """One step at this share of the peak rates."""
+        """Take one step at this share of the peak rates."""
         for group in self._groups():
             group["lr"] = group["peak"] * share
         for optimiser in self._optimisers:
@@ -169,14 +173,14 @@ class Optimisers:
 
     @property
     def has_muon(self) -> bool:
-        """Whether Muon is among them, with a peak rate of its own."""
+        """Whether Muon is among them, with a separate peak rate."""
         return any(isinstance(optimiser, Muon) for optimiser in self._optimisers)
 
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimiser in self._optimisers for group in optimiser.param_groups]
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors that a step depends on besides the weights, by name."""
+        """Return the tensors that a step depends on besides the weights, by name."""
         tensors = {}
         for i, optimiser in enumerate(self._optimisers):
             for number, state in optimiser.state_dict()["state"].items():
@@ -186,13 +190,13 @@ class Optimisers:
         return tensors
 
     def parameter_of(self, name: str) -> Tensor | None:
-        """The parameter that a tensor of `tensors` belongs to; None where there is none of that name."""
+        """Return the parameter that a tensor of `tensors` belongs to; None where there is none of that name."""
         which, number, _ = name.split(".", 2)
         parameters = [parameter for group in self._optimisers[int(which)].param_groups for parameter in group["params"]]
         return parameters[int(number)] if int(number) < len(parameters) else None
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Restores what `tensors` gave."""
+        """Restore what `tensors` gave."""
         for i, optimiser in enumerate(self._optimisers):
             state: dict[int, dict[str, Tensor]] = {}
             for key, value in tensors.items():
@@ -212,14 +216,14 @@ class Average:
 
     @torch.no_grad()
     def add_weights(self) -> None:
-        """Adds the current weights. The first ones do not weigh more than later ones."""
+        """Add the current weights. The first ones do not weigh more than later ones."""
         self.steps += 1
         share = 1 / self.steps if self._decay is None else max(1 - self._decay, 9 / (9 + self.steps))
         torch._foreach_lerp_(self.weights, list(self._parameters), share)
 
     @torch.no_grad()
     def swap(self) -> None:
-        """Exchanges the weights and their average; a second call undoes the first."""
+        """Exchange the weights and their average; a second call undoes the first."""
         for parameter, mean in zip(self._parameters, self.weights, strict=True):
             kept = parameter.clone()
             parameter.copy_(mean)
@@ -229,7 +233,9 @@ class Average:
 def rate_share(
     schedule: Schedule, step: int, steps: int | None, *, warm_up: int, decay_share: float, final_share: float
 ) -> float:
-    """The learning rate of a step (from 0), as a share of its peak; after the warm-up, 1 until `steps` is known."""
+    """Return the learning rate of a step (from 0), as a share of its peak; after the warm-up, 1 until `steps` is
+    known.
+    """
     if step < warm_up:
         return (step + 1) / (warm_up + 1)
     if steps is None or schedule == "plateau":
@@ -243,7 +249,7 @@ def rate_share(
 
 
 def steps_of(config: TrainingConfig, epoch: int, tokens_of: Callable[[int], int]) -> int | None:
-    """The number of steps in a budget; None if it is in minutes.
+    """Return the number of steps in a budget; None if it is in minutes.
 
     epoch: tokens in one pass over the text. tokens_of: tokens in the first n steps, at least one in each.
     """

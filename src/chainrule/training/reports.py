@@ -50,7 +50,7 @@ class Report:
     note: str | None = None  # what users should know, a sentence a line; each is reported once
 
     def __str__(self) -> str:
-        """One line, for people."""
+        """Return one line, for people."""
         of = "" if self.steps is None else f" of {self.steps:,}"
         parts = [f"step {self.step:,}{of}"]
         if not math.isnan(self.loss):
@@ -81,14 +81,14 @@ class OnReport(Protocol):
 
 
 def ignore(report: Report) -> None:
-    """Does nothing."""
+    """Do nothing."""
 
 
 class Log:
     """log.jsonl, with a line for each report and each event; and TensorBoard's files."""
 
     def __init__(self, folder: Path | None, *, tensorboard: bool, keep: int = 0, step: int = 0) -> None:
-        """keep: bytes of an existing log to keep, up to this step. Raises OutputError, SettingError."""
+        """Open the log. keep: bytes of an existing log to keep, up to this step. Raises OutputError, SettingError."""
         self.path = None if folder is None else folder / LOG
         self.bytes = keep
         self._board = _tensorboard(folder, step) if tensorboard and folder is not None else None
@@ -107,7 +107,7 @@ class Log:
                     self._board.add_scalar(name, value, report.step)
 
     def line(self, values: dict[str, Any]) -> None:
-        """Raises OutputError."""
+        """Write a line. Raises OutputError."""
         if self.path is None:
             return
         finite = {
@@ -127,7 +127,7 @@ class Log:
 
 
 def _tensorboard(folder: Path, step: int) -> Any:
-    """A TensorBoard writer that continues after a step; what earlier runs wrote of later steps is hidden."""
+    """Return a TensorBoard writer that continues after a step; what earlier runs wrote of later steps is hidden."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
@@ -146,7 +146,7 @@ class Interruption:
 
 @contextmanager
 def interruptions() -> Iterator[Interruption]:
-    """Notes the first Ctrl-C or SIGTERM; a second one ends the process at once. Works in the main thread only."""
+    """Note the first Ctrl-C or SIGTERM; a second one ends the process at once. Works in the main thread only."""
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
         yield interruption
@@ -170,6 +170,6 @@ def interruptions() -> Iterator[Interruption]:
 
 
 def is_untrained(record: dict[str, Any]) -> bool:
-    """Whether a model's record has a validation loss no better than a unigram model's."""
+    """Return whether a model's record has a validation loss no better than a unigram model's."""
     validation = record.get("validation", {})
     return "unigram_loss" in validation and validation["loss"] >= validation["unigram_loss"]

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] | None:
-    """Validates the best weights on the whole text, or as much of it as fits the minutes; None without validation.
+    """Validate the best weights on the whole text, or as much of it as fits the minutes; None without validation.
 
     The network must have its best weights, and be in evaluation mode.
     """
@@ -84,7 +84,10 @@ def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] |
 def run_record(
     trainer: Trainer, elapsed: float, validation: dict[str, Any] | None, earlier: float | None
 ) -> dict[str, Any]:
-    """The record of a run. elapsed: seconds of the whole run. earlier: seconds of its parts before the last, if any."""
+    """Return the record of a run.
+
+    elapsed: seconds of the whole run. earlier: seconds of its parts before the last, if any.
+    """
     network, setup = trainer.network, trainer.setup
     record: dict[str, Any] = {
         "parameters": parameters_of(network),
@@ -120,7 +123,7 @@ def train_network(
     options: StreamOptions | None = None,
     run: TrainingRun | None = None,
 ) -> tuple[Network, dict[str, Any]]:
-    """Trains a network of any family on a stream; returns and raises as `run_job`, and raises TextError."""
+    """Train a network of any family on a stream; return and raise as `run_job`, and raise TextError."""
     options, run = options or StreamOptions(), run or TrainingRun()
     make_job: MakeJob = next_token_job
     if options.known is not None:
@@ -155,7 +158,7 @@ def train_network(
 
 
 def run_job(job: TrainingJob[N], run: TrainingRun, check: SpeedCheck | None = None) -> tuple[N, dict[str, Any]]:
-    """Trains a network; returns it with its record: the best weights, in evaluation mode, on the CPU.
+    """Train a network; return it with its record: the best weights, in evaluation mode, on the CPU.
 
     check: of the speed, which may raise OtherSize.
     Raises SettingError if a device is missing or a step does not fit into memory; EstimationError if the loss is not
@@ -214,7 +217,7 @@ class _RunningJob(Generic[N]):
         self.saved_at, self.saved_time, self.reported_time = self.trainer.step, time.monotonic(), 0.0
 
     def _built(self, machine: Machine) -> N:
-        """The network on its device; of processes that share it out, this one's share. Raises SettingError."""
+        """Return the network on its device; of processes that share it out, this one's share. Raises SettingError."""
         training, blocks = self.training, self.job.blocks
         if (training.shard or training.recompute) and blocks is None:
             name = "shard" if training.shard else "recompute"
@@ -241,7 +244,7 @@ class _RunningJob(Generic[N]):
         return network
 
     def _trainer(self, setup: Setup, progress: RunProgress | None) -> Trainer:
-        """A trainer whose batch is that of the resumed run, or one that fits the minutes."""
+        """Return a trainer whose batch is that of the resumed run, or one that fits the minutes."""
         job, training, recipe = self.job, self.training, self.job.recipe
         objective, matrices = job.objective(self.network, setup), job.matrices(self.network)
         batch: int | None = recipe.batch
@@ -258,7 +261,7 @@ class _RunningJob(Generic[N]):
         return Trainer(self.network, matrices, objective, setup, peak_speed(setup.machine))
 
     def _load(self, resumed: OpenedCheckpoint) -> None:
-        """Restores a checkpoint. Raises SettingError."""
+        """Restore a checkpoint. Raises SettingError."""
         progress = resumed.entry.progress
         if resumed.last is not None:
             self.trainer.load(progress, resumed.last, resumed.best)
@@ -272,7 +275,7 @@ class _RunningJob(Generic[N]):
         ]
 
     def train(self, check: SpeedCheck | None = None) -> tuple[N, dict[str, Any]]:
-        """Runs until the budget is spent; returns the network and its record. check: as for `run_job`."""
+        """Run until the budget is spent; return the network and its record. check: as for `run_job`."""
         trainer, machine = self.trainer, self.setup.machine
         self.log.line({"event": "resumed" if self.resumed_at else "begun", "step": trainer.step, **machine.as_json()})
         for note in [*self.notes, *self.timetable.notes]:
@@ -304,7 +307,7 @@ class _RunningJob(Generic[N]):
         self.notes.append(f"torch.compile failed, so the network is not compiled: {because}")
 
     def _do_what_is_due(self) -> None:
-        """After a step: validation, a checkpoint, a report."""
+        """Do what is due after a step: validation, a checkpoint, a report."""
         trainer, is_over = self.trainer, self.trainer.is_over
         validation = self._validate() if self.timetable.validation_is_due() else {}
         now = time.monotonic()
@@ -331,7 +334,7 @@ class _RunningJob(Generic[N]):
             self._save(is_new_best=bool(validation.get("is_best")))
 
     def _validate(self) -> dict[str, Any]:
-        """Validates; returns the fields for a report."""
+        """Validate; return the fields for a report."""
         began, sample = time.monotonic(), self.timetable.sample()
         validated, is_best = self.trainer.validate(sample)
         self.timetable.validated(sample, time.monotonic() - began)
@@ -353,7 +356,7 @@ class _RunningJob(Generic[N]):
         return bool(self.processes.broadcast(float(is_over or (is_wanted and is_cheap))))
 
     def _report(self, report: Report, now: float, *, is_important: bool) -> None:
-        """Sends every report to the log, and some to the callback."""
+        """Send every report to the log, and some to the callback."""
         self.log.report(report)
         if self.processes.is_first and (is_important or now - self.reported_time > _SECONDS_BETWEEN_REPORTS):
             self.reported_time = now
@@ -390,7 +393,9 @@ class _RunningJob(Generic[N]):
         timetable.save_seconds = self.saved_time - began
 
     def _saved(self, kind: str, tensors: dict[str, Tensor]) -> dict[str, ndarray] | DataFolder:
-        """What `Checkpoints.save` takes: arrays, or the folder where processes have written their shares of tensors."""
+        """Return what `Checkpoints.save` takes: arrays, or the folder where processes have written their shares of
+        tensors.
+        """
         if self.processes.sharding is None:
             own = tensors if self.processes.is_first else {}
             return {name: tensor.cpu().contiguous().numpy() for name, tensor in own.items()}
@@ -398,7 +403,7 @@ class _RunningJob(Generic[N]):
         return self.checkpoints.write_shards(kind, tensors, self.processes)
 
     def _ends_with_best(self, signal_number: int) -> bool:
-        """Whether a signal ends the run with the best weights, as if its budget were spent; reports that."""
+        """Return whether a signal ends the run with the best weights, as if its budget were spent, and report that."""
         trainer = self.trainer
         if signal_number != signal.SIGINT or not self.job.keeps_best or trainer.best_weights is None:
             return False
@@ -410,7 +415,7 @@ class _RunningJob(Generic[N]):
         return True
 
     def _stop(self) -> None:
-        """Saves a checkpoint. Raises KeyboardInterrupt that says how to continue."""
+        """Save a checkpoint. Raises KeyboardInterrupt that says how to continue."""
         step = self.trainer.step
         if self.checkpoints is None:
             raise KeyboardInterrupt(f"interrupted after step {step:,}; nothing was saved, since no folder was given")
@@ -423,7 +428,7 @@ class _RunningJob(Generic[N]):
         )
 
     def _advice_on_divergence(self) -> str:
-        """What to do after a loss that is not finite; the same settings would end the same way."""
+        """Say what to do after a loss that is not finite; the same settings would end the same way."""
         divergence_hint = self.job.divergence_hint
         if divergence_hint is None:
             rates = "learning_rate and matrix_learning_rate" if self.trainer.optimisers.has_muon else "learning_rate"
@@ -439,7 +444,7 @@ class _RunningJob(Generic[N]):
         )
 
     def _finish(self) -> tuple[N, dict[str, Any]]:
-        """Puts the best weights, or the average, into the network, and validates it as a whole."""
+        """Put the best weights, or the average, into the network, and validate it as a whole."""
         trainer, network = self.trainer, self.network
         if trainer.best_weights is not None:
             load_learned_state(network, trainer.best_weights)
@@ -451,7 +456,7 @@ class _RunningJob(Generic[N]):
         return self._plain().cpu(), record
 
     def _plain(self) -> N:
-        """The network as callers know it: whole, and without the changes for training."""
+        """Return the network as callers know it: whole, and without the changes for training."""
         if self.processes.sharding is not None:
             weights = {
                 name: self.processes.sharding.whole(weight).cpu() for name, weight in self.network.state_dict().items()
@@ -465,7 +470,7 @@ class _RunningJob(Generic[N]):
 
 
 def _as_before(machine: Machine, before: dict[str, Any]) -> Machine:
-    """The machine, set to compute as the resumed run did, if its device is the same."""
+    """Return the machine, set to compute as the resumed run did, if its device is the same."""
     if machine.device.type != before.get("device"):
         return machine
     return replace(

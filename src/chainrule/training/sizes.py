@@ -48,7 +48,10 @@ _SIZE_SHARE = 0.002  # of the minutes: what steps of one number of rows take, at
 def choose_batch(
     job: TrainingJob[N], network: N, setup: Setup, objective: Objective, matrices: list[nn.Parameter], budget: float
 ) -> int:
-    """Rows per step: those of the recipe, or fewer. objective: built for the rows of the recipe. budget: seconds."""
+    """Return rows per step: those of the recipe, or fewer.
+
+    objective: built for the rows of the recipe. budget: seconds.
+    """
     recipe, processes = setup.recipe, setup.processes
     choices = batch_choices(recipe.batch, objective.row_tokens, setup.training.accumulate * processes.number)
     if len(choices) == 1:
@@ -73,7 +76,8 @@ def _costs(
     budget: float,
     share: float,
 ) -> Costs:
-    """What a step takes on this machine, from steps of few rows and of four times as many, and the optimiser's own.
+    """Return what a step takes on this machine, from steps of few rows and of four times as many, and the optimiser's
+    own.
 
     Weights and random states do not change: the optimiser is one for the trial, and its rates are 0. budget: seconds.
     share: of the budget, for each of the three. More rows are not tried where they would take too long.
@@ -102,7 +106,7 @@ def _costs(
 
 
 def _gradients(job: TrainingJob[N], network: N, setup: Setup, rows: int) -> Callable[[], None]:
-    """What computes the gradients of the first step, were it of so many rows."""
+    """Return a function that computes the gradients of the first step, as if it had so many rows."""
     objective = job.objective(network, replace(setup, recipe=replace(setup.recipe, batch=rows)))
     parts = objective.parts(0)
 
@@ -117,7 +121,7 @@ def _gradients(job: TrainingJob[N], network: N, setup: Setup, rows: int) -> Call
 
 
 def _seconds(works: Sequence[Callable[[], None]], setup: Setup, enough: float) -> list[float]:
-    """Seconds of each, by turns: the median of several short trials.
+    """Return seconds of each, by turns: the median of several short trials.
 
     works: the first has warmed up already. enough: seconds of the first, all together. A trial is as many turns as fit
     a share of that. Programs beside this one delay some trials, so that one step may take ten times as long as another.
@@ -139,8 +143,10 @@ def _seconds(works: Sequence[Callable[[], None]], setup: Setup, enough: float) -
 
 
 def _seconds_of(work: Callable[[], None], setup: Setup) -> float:
-    """Seconds by the clock, but at most three times what each of torch's threads computed: what is left is waiting
-    for other programs, of which a moment says little. `SpeedCheck` notices those that stay.
+    """Return seconds by the clock, but at most three times what each of torch's threads computed: what is left is
+    waiting for other programs, of which a moment says little.
+
+    `SpeedCheck` notices those that stay.
     """
     follow_load()
     began, computed = time.perf_counter(), time.process_time()
@@ -171,16 +177,16 @@ class Trial(NamedTuple):
     tokens: float
 
     def fits(self, text: int) -> bool:
-        """Whether it would read enough for its size, and a text of so many tokens is long enough for that."""
+        """Return whether it would read enough for its size, and a text of so many tokens is long enough for that."""
         needed = max(_TOKENS_A_WEIGHT * self.weights, _TOKENS_A_PARAMETER * self.parameters)
         return self.tokens >= needed and not self.is_too_large(text)
 
     def times(self, factor: float) -> Trial:
-        """The trial of a machine that is faster by a factor."""
+        """Return the trial of a machine that is faster by a factor."""
         return self._replace(tokens=factor * self.tokens)
 
     def is_too_large(self, text: int) -> bool:
-        """Whether a text of so many tokens is too short for it, however much there is time to read."""
+        """Return whether a text of so many tokens is too short for it, however much there is time to read."""
         return self.parameters > _PARAMETERS_A_TOKEN * text
 
 
@@ -211,13 +217,15 @@ class SpeedCheck:
     def __init__(
         self, size: NetworkConfig, after: float, expected: float, choose: Callable[[float], ChosenSize]
     ) -> None:
-        """after: seconds. expected: tokens per second. choose: what fits if so many were read."""
+        """Store what is expected. after: seconds. expected: tokens per second. choose: what fits if so many were
+        read.
+        """
         self._size, self._after, self._expected, self._choose = size, after, expected, choose
         self._first: tuple[int, float] | None = None
         self._is_over = False
 
     def stepped(self, tokens: int, seconds: float) -> None:
-        """Records a step. tokens, seconds: of all so far; the first step, which may compile, does not count.
+        """Record a step. tokens, seconds: of all so far; the first step, which may compile, does not count.
 
         Raises OtherSize.
         """
@@ -250,7 +258,7 @@ class FittedSize(NamedTuple):
 def fit_size(
     config: NetworkConfig, names: frozenset[str], text: int, trial: Callable[[NetworkConfig], Trial]
 ) -> FittedSize | None:
-    """The largest size of a family that fits the minutes and the text, or its smallest one.
+    """Return the largest size of a family that fits the minutes and the text, or its smallest one.
 
     names: the settings that it may choose. text: tokens. Sizes are tried from the smallest on; those that other
     settings, or the length of the text, rule out are left out. None if there are no others.
@@ -272,7 +280,9 @@ def fit_size(
 
 
 def _of_size(config: NetworkConfig, size: Mapping[str, int], names: frozenset[str]) -> Iterator[NetworkConfig]:
-    """The settings with this size, and with the longer contexts of other sizes, which a window or a row may need."""
+    """Yield the settings with this size, and with the longer contexts of other sizes, which a window or a row may
+    need.
+    """
     changes: dict[str, Any] = {name: value for name, value in size.items() if name in names}
     longer = [other["context"] for other in config.sizes if other["context"] >= size["context"]]
     for context in dict.fromkeys(longer) if "context" in changes else (config.context,):
@@ -289,7 +299,7 @@ def with_size(
     run: TrainingRun,
     known: Mapping[NetworkConfig, Trial] | None = None,
 ) -> ChosenSize:
-    """The settings of a network, with a size and an output for its vocabulary where they are not given.
+    """Return the settings of a network, with a size and an output for its vocabulary where they are not given.
 
     known: where an earlier choice proved wrong, what networks could do in a second. A run that resumes keeps its size.
     Raises ModelFormatError if its checkpoint is damaged.
@@ -347,7 +357,9 @@ def with_size(
 
 
 def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple[NetworkConfig, tuple[str, ...]]:
-    """The settings, with dropout where a text of so many tokens would be learned by heart without; and a note."""
+    """Return the settings, with dropout where the network would memorise a text of so many tokens without it; and a
+    note.
+    """
     config, trial, _ = fitted
     dropout: dict[str, Any] = {name: share for name, share in config.repeated.items() if name in names}
     passes, share = trial.tokens / text, trial.parameters / text
@@ -361,7 +373,7 @@ def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple
 
 
 def _trial(job: TrainingJob[Network], budget: float) -> Trial:
-    """What this network could do in a budget of seconds."""
+    """Return what this network could do in a budget of seconds."""
     processes = join_processes()
     setup = Setup(job.training, job.recipe, machine_for(job.training), processes)
     with torch.random.fork_rng([]):
@@ -376,7 +388,7 @@ def _trial(job: TrainingJob[Network], budget: float) -> Trial:
 
 
 def _notes(fitted: FittedSize, names: frozenset[str], budget: float, text: int) -> tuple[str, ...]:
-    """budget: seconds. text: tokens."""
+    """Return notes on the size. budget: seconds. text: tokens."""
     config, trial, larger = fitted
     chosen = {name: getattr(config, name) for name in config.sizes[0] if name in names}
     notes = [f"the size is {_shown(chosen)}, unless settings say otherwise"] if chosen else []
@@ -394,7 +406,7 @@ def _notes(fitted: FittedSize, names: frozenset[str], budget: float, text: int) 
 
 
 def _rounded(number: float) -> str:
-    """Two digits, or whole: 0.054, 1.2, 43, 1,204."""
+    """Return a number with two digits, or whole: 0.054, 1.2, 43, 1,204."""
     return f"{number:.2g}" if number < 10 else f"{number:,.0f}"
 
 

@@ -39,7 +39,7 @@ class Layout(NamedTuple):
 
 
 def layout(training: TrainingConfig, steps: int, tokens: int, text: int) -> Layout:
-    """When a run validates, and on how much text: a function of its length, not of the machine.
+    """Return when a run validates, and on how much text: a function of its length, not of the machine.
 
     tokens: of all steps. text: tokens in the validation text. Validation may take a small share of the run's
     operations, which sets the sample's size; a short run with a budget in minutes validates less often.
@@ -58,14 +58,14 @@ def layout(training: TrainingConfig, steps: int, tokens: int, text: int) -> Layo
 
 
 def time_left(budget: float, passed: float) -> float:
-    """Seconds of a budget that a run has, where so many have passed: half of them at least, however long it took to
-    read the text.
+    """Return seconds of a budget that a run has, where so many have passed: half of them at least, however long it took
+    to read the text.
     """
     return max(budget / 2, budget - passed)
 
 
 def batch_choices(rows: int, row_tokens: float, shares: int) -> list[int]:
-    """Batch sizes to choose from: `rows`, halved while it divides evenly into `shares` and has enough tokens."""
+    """Return batch sizes to choose from: `rows`, halved while it divides evenly into `shares` and has enough tokens."""
     choices = [rows]
     while choices[-1] % (2 * shares) == 0 and choices[-1] // 2 * row_tokens >= _LEAST_TOKENS:
         choices.append(choices[-1] // 2)
@@ -73,7 +73,8 @@ def batch_choices(rows: int, row_tokens: float, shares: int) -> list[int]:
 
 
 def choose_rows(choices: list[int], budget: float, row_seconds: float, fixed_seconds: float) -> int:
-    """The first choice whose half brings too few steps more: the more there are already, the more it has to bring.
+    """Return the first choice whose half brings too few steps more: the more there are already, the more it has to
+    bring.
 
     budget, row_seconds: seconds, of the run and per row. fixed_seconds: of a step, independent of its rows.
     """
@@ -99,7 +100,9 @@ class Throughput:
     """Seconds per step, and per token of validation."""
 
     def __init__(self, step: int, seconds: float, budget: float | None, token_seconds: float | None) -> None:
-        """step, seconds: where the run starts or resumes. budget: seconds for the whole run. token_seconds: seconds per
+        """Start to measure.
+
+        step, seconds: where the run starts or resumes. budget: seconds for the whole run. token_seconds: seconds per
         token of validation, if they were measured before.
         """
         self._first, self._budget = step, budget
@@ -108,7 +111,7 @@ class Throughput:
         self.token_seconds = token_seconds
 
     def stepped(self, step: int, seconds: float) -> None:
-        """Records the time of all steps so far, in seconds."""
+        """Record the time of all steps so far, in seconds."""
         if step <= self._first + _SLOW_STEPS + 1:
             self._marks = deque([self._marks[-1]])
         self._marks.append((step, seconds))
@@ -125,7 +128,7 @@ class Throughput:
         return (ended - began) / (last - first) if last > first else None
 
     def is_known(self, elapsed: float) -> bool:
-        """Whether enough steps were measured to plan the rest of the run."""
+        """Return whether enough steps were measured to plan the rest of the run."""
         if self._budget is None or self.step_seconds is None:
             return False
         steps, seconds = (last - first for first, last in zip(self._marks[0], self._marks[-1], strict=True))
@@ -133,14 +136,14 @@ class Throughput:
         return is_enough or elapsed >= _LATEST_SHARE * self._budget
 
     def validation_seconds(self, tokens: int, step_tokens: float) -> float:
-        """Seconds to validate on `tokens` tokens. step_tokens: of a training step, for a first estimate."""
+        """Return seconds to validate on `tokens` tokens. step_tokens: of a training step, for a first estimate."""
         if self.token_seconds is not None:
             return tokens * self.token_seconds
         return tokens * FORWARD_SHARE * (self.step_seconds or 0.0) / max(1.0, step_tokens)
 
 
 def most_steps(objective: Objective) -> int:
-    """Steps after which a run of minutes ends, whatever is left of them."""
+    """Return the number of steps after which a run of minutes ends, whatever is left of them."""
     if math.isinf(objective.most_passes):
         return sys.maxsize
     tokens = math.ceil(objective.most_passes * objective.epoch)
@@ -155,7 +158,9 @@ class Timetable:
     """
 
     def __init__(self, trainer: Trainer, setup: Setup, resumed: RunProgress | None, began: float) -> None:
-        """began: when the minutes of this process began, by the monotonic clock; half of them are for training, however
+        """Plan the run.
+
+        began: when the minutes of this process began, by the monotonic clock; half of them are for training, however
         long it took to read the text.
         """
         self.trainer, self.objective, self.setup, self.training = trainer, trainer.objective, setup, setup.training
@@ -184,7 +189,7 @@ class Timetable:
         return time.monotonic() - self.began
 
     def step_done(self) -> bool:
-        """Records a step; True if the number of steps changed, as it may if the budget is in minutes.
+        """Record a step; return True if the number of steps changed, as it may if the budget is in minutes.
 
         It is set once the speed is known, and again if the speed changes so much that the run would end early or late.
         """
@@ -214,7 +219,7 @@ class Timetable:
         )
 
     def validated(self, tokens: int, seconds: float) -> None:
-        """Records a validation; validates less often from now on if all validations would take too large a share."""
+        """Record a validation; validate less often from now on if all validations would take too large a share."""
         self.pace.validated(tokens, seconds)
         if self.budget is None or self.layout is None or self.training.validate_every is not None:
             return
@@ -225,25 +230,25 @@ class Timetable:
         self.layout = Layout(every, sample)
 
     def sample(self) -> int:
-        """Tokens in a validation; until the number of steps is known, as for a run that ends here."""
+        """Return tokens in a validation; until the number of steps is known, as for a run that ends here."""
         return self.layout.sample if self.layout is not None else self._layout_of(self.trainer.step).sample
 
     def final_sample(self) -> int:
-        """Tokens in the last validation: the whole text, or as much of it as fits the minutes."""
+        """Return tokens in the last validation: the whole text, or as much of it as fits the minutes."""
         sample, whole = self.sample(), self.objective.validation_tokens
         share = self._final_seconds(sample) / max(1e-9, self._validation_seconds(whole))
         tokens = whole if sample >= whole or self.budget is None else max(sample, min(whole, round(share * whole)))
         return int(self.setup.processes.broadcast(float(tokens)))
 
     def seconds_left(self) -> float | None:
-        """Until the run ends; None if that is not known."""
+        """Return the seconds until the run ends; None if that is not known."""
         steps = self.trainer.steps
         if steps is None or self.pace.step_seconds is None:
             return None if self.budget is None else max(0.0, self.budget - self.elapsed)
         return self._seconds_until(steps)
 
     def _steps_in_time(self) -> int:
-        """Steps that fit the minutes; the planned number if that is close enough; -1 if it is not known yet."""
+        """Return steps that fit the minutes; the planned number if that is close enough; -1 if it is not known yet."""
         trainer, pace, budget = self.trainer, self.pace, self.budget
         before = -1 if trainer.steps is None else trainer.steps
         if budget is None or not pace.is_known(self.elapsed) or trainer.is_over:
@@ -259,12 +264,12 @@ class Timetable:
         return max(trainer.step, min(ends[max(0, fitting - 1)], self.most_steps))
 
     def _seconds_until(self, steps: int) -> float:
-        """Seconds until the end of a run of `steps` steps, whose validations and checkpoints come with them."""
+        """Return seconds until the end of a run of `steps` steps, whose validations and checkpoints come with them."""
         assert self.pace.step_seconds is not None
         return (steps - self.trainer.step) * self.pace.step_seconds + self._seconds_between(steps)
 
     def _lay_out(self, steps: int) -> None:
-        """Plans validation, once the number of steps is known."""
+        """Plan validation, once the number of steps is known."""
         self.layout = self._layout_of(steps)
         whole = self.objective.validation_tokens
         if self.layout.sample < whole:
@@ -277,7 +282,7 @@ class Timetable:
         return layout(self.training, steps, self.objective.tokens(steps), self.objective.validation_tokens)
 
     def _seconds_between(self, steps: int) -> float:
-        """Seconds of the validation and the checkpoints that remain in a run of `steps` steps."""
+        """Return seconds of the validation and the checkpoints that remain in a run of `steps` steps."""
         done, (every, sample) = self.trainer.step, self.layout or self._layout_of(steps)
         if not self.objective.validation_tokens:
             return self.save_seconds
@@ -287,7 +292,7 @@ class Timetable:
         return validation + saving + self._final_seconds(sample)
 
     def _saving_seconds(self, steps: int, validations: int, seconds: float) -> float:
-        """Seconds of the checkpoints of the next `seconds`, and of the model itself.
+        """Return seconds of the checkpoints of the next `seconds`, and of the model itself.
 
         One comes with a validation, if enough time has passed since the one before.
         """
@@ -297,7 +302,7 @@ class Timetable:
         return min(validations * own, own + SAVING_SHARE * seconds) + own
 
     def _final_seconds(self, sample: int) -> float:
-        """Seconds of the last validation; 0 if every sample is the whole text."""
+        """Return seconds of the last validation; 0 if every sample is the whole text."""
         whole = self.objective.validation_tokens
         if sample >= whole:
             return 0.0

@@ -39,7 +39,9 @@ class Trainer:
     def __init__(
         self, network: nn.Module, matrices: list[nn.Parameter], objective: Objective, setup: Setup, peak: float
     ) -> None:
-        """matrices: the network's parameters that Muon updates. peak: floating-point operations per second of this
+        """Build the optimisers.
+
+        matrices: the network's parameters that Muon updates. peak: floating-point operations per second of this
         machine.
         """
         training, recipe = setup.training, setup.recipe
@@ -79,7 +81,7 @@ class Trainer:
         return self.objective.tokens(self.step)
 
     def run(self, steps: int) -> None:
-        """Takes steps, at most to the end of the run. Raises EstimationError if the loss is not finite."""
+        """Take steps, at most to the end of the run. Raises EstimationError if the loss is not finite."""
         if not self.network.training:
             self.network.train()
         for _ in range(steps):
@@ -114,7 +116,7 @@ class Trainer:
         self.step += 1
 
     def _backward(self, number: int, part: Any) -> Tensor:
-        """Accumulates the gradient of a part of a step; returns its share of the step's loss."""
+        """Accumulate the gradient of a part of a step; return its share of the step's loss."""
         with self.setup.machine.precision():
             nats = self.objective.loss(number, part, self.forward, self._done())
         loss = nats / self.objective.weight(self.step)
@@ -122,7 +124,7 @@ class Trainer:
         return loss.detach()
 
     def _done(self) -> float:
-        """The share of the run that is over; 0 until its end is known."""
+        """Return the share of the run that is over; 0 until its end is known."""
         return 0.0 if self.steps is None else self.step / self.steps
 
     def _rate_share(self) -> float:
@@ -146,7 +148,7 @@ class Trainer:
         return min(recommended, int(_WARM_UP_SHARE * steps))
 
     def fetch_losses(self) -> None:
-        """Fetches the losses of recent steps from the device. Raises EstimationError if one is not finite."""
+        """Fetch the losses of recent steps from the device. Raises EstimationError if one is not finite."""
         pending, self._pending = self._pending, []
         for step, loss, norm in pending:
             value, self._norm = float(loss), float(norm)
@@ -156,7 +158,7 @@ class Trainer:
             self._losses.append(value)
 
     def validate(self, tokens: int) -> tuple[ValidationResult, bool]:
-        """The validation on about `tokens` tokens, and whether it is the best so far."""
+        """Return the validation on about `tokens` tokens, and whether it is the best so far."""
         with self.averaged():
             self.network.eval()
             validated = self.objective.validate(tokens)
@@ -186,11 +188,11 @@ class Trainer:
                 self.average = Average(self.parameters, None)
 
     def averaged(self) -> Averaged:
-        """A context in which the network has the average of its weights, if one is kept."""
+        """Return a context in which the network has the average of its weights, if one is kept."""
         return Averaged(self.average)
 
     def report(self, step_seconds: float | None, **more: Any) -> Report:
-        """The state of the run. step_seconds: of recent steps."""
+        """Return the state of the run. step_seconds: of recent steps."""
         losses, self._losses = self._losses, []
         speed = self.tokens / self.step / step_seconds if step_seconds else 0.0
         return Report(
@@ -209,7 +211,7 @@ class Trainer:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that the next step depends on, except for `progress`. All processes must call it."""
+        """Return all that the next step depends on, except for `progress`. All processes must call it."""
         tensors: dict[str, Tensor] = {f"network.{name}": weight for name, weight in learned_state(self.network).items()}
         tensors |= {f"optimiser.{name}": tensor for name, tensor in self.optimisers.tensors().items()}
         if self.average is not None:
@@ -223,7 +225,7 @@ class Trainer:
         return {name: tensor.detach() for name, tensor in tensors.items()}
 
     def progress(self, **more: Any) -> RunProgress:
-        """How far the run has come. more: the fields that the trainer does not know."""
+        """Return how far the run has come. more: the fields that the trainer does not know."""
         return RunProgress(
             step=self.step,
             steps=self.steps,
@@ -237,7 +239,7 @@ class Trainer:
         )
 
     def load(self, progress: RunProgress, last: SavedTensors, best: SavedTensors | None) -> None:
-        """Restores what `progress` and `tensors` gave. Raises SettingError if they are of another network."""
+        """Restore what `progress` and `tensors` gave. Raises SettingError if they are of another network."""
         tensors = self._read(last)
 
         def select(kind: str) -> dict[str, Tensor]:
@@ -266,7 +268,7 @@ class Trainer:
             self.best_weights = self._read(best)
 
     def load_best(self, progress: RunProgress, best: SavedTensors) -> None:
-        """Restores the best weights alone, if the last are lost; optimiser, averages and states start afresh.
+        """Restore the best weights alone, if the last are lost; optimiser, averages and states start afresh.
 
         Raises SettingError if they are of another network.
         """
@@ -280,7 +282,7 @@ class Trainer:
         self.best, self.best_step, self.halved = progress.best, progress.best_step, progress.halved
 
     def _read(self, saved: SavedTensors) -> dict[str, Tensor]:
-        """Reads saved tensors; where weights are shared out, only this process's shares. Raises ModelFormatError."""
+        """Read saved tensors; where weights are shared out, only this process's shares. Raises ModelFormatError."""
         weights = self.network.state_dict()
 
         def sharded_as(name: str) -> Tensor | None:
@@ -296,7 +298,9 @@ class Trainer:
         return saved.shares(self.setup.processes.sharding, sharded_as)
 
     def _load_random_states(self, states: dict[str, Tensor]) -> None:
-        """Works with another number of processes, too, but then dropout continues differently."""
+        """Restore the random states; this works with another number of processes, too, but then dropout continues
+        differently.
+        """
         rank = self.setup.processes.rank
         own = states["cpu"][rank % len(states["cpu"])]
         torch.set_rng_state(own.clone())  # torch 2.13 crashes where it is a later row of a larger tensor

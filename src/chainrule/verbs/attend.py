@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def attend(model: AnyModel, source: Any, target: str | None = None) -> Drawn:
-    """The attention of a network while it reads a text: a row for each query token, a column for each key token.
+    """Return the attention of a network while it reads a text: a row for each query token, a column for each key token.
 
     model: a Transformer, or a seq2seq model with attention; for a captioner, source is a picture, for a speech model a
     sound, for a model of trees a tree. target: the target text, of models that write from a source; by default what

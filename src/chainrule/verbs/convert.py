@@ -38,7 +38,7 @@ def convert(
     overwrite: bool = False,
     progress: ProgressOption = None,
 ) -> AnyModel:
-    """Writes a model in another format, and returns it.
+    """Write a model in another format, and return it.
 
     source: whatever `load` opens. target: a new folder, or a file, see `Model.save` and `WordVectors.save`. tokenizer:
     as for `load`. compact: whether to quantise, as `Model.compact` does; without it, a compact model becomes a fast
@@ -96,14 +96,14 @@ def _opened(
     allow_pickle: bool,
     progress: Progress,
 ) -> AnyModel:
-    """A model, perhaps with another one's adapter. Raises ModelFormatError, SettingError."""
+    """Return a model, perhaps with another one's adapter. Raises ModelFormatError, SettingError."""
     if adapter is not None:
         return open_adapter(as_path(adapter, "adapter"), Path(source), load, exact=OpenOptions().is_exact)
     return load(source, tokenizer=tokenizer, allow_pickle=allow_pickle, progress=progress)
 
 
 def in_shards(model: Model, shards: int, progress: ProgressOption = None) -> Model:
-    """The same n-gram model, cut into shards. Raises SettingError if it is no plain n-gram model."""
+    """Return the same n-gram model, cut into shards. Raises SettingError if it is no plain n-gram model."""
     from chainrule.ngram.saving import shard_model
 
     if model.family != "ngram":
@@ -113,8 +113,9 @@ def in_shards(model: Model, shards: int, progress: ProgressOption = None) -> Mod
 
 
 def in_layout(model: Model, *, compact: bool, bits: int | None = None, progress: ProgressOption = None) -> Model:
-    """The model with a compact or a fast table; its adapter, if it has one, is merged. bits: as for `Model.compact`,
-    and raises SettingError as that.
+    """Return the model with a compact or a fast table; its adapter, if it has one, is merged.
+
+    bits: as for `Model.compact`, and raises SettingError as that.
     """
     model = model.merge()
     if compact:

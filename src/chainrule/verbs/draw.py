@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def network_diagram(name: str, config: Any, shapes: Mapping[str, Sequence[int]]) -> Diagram:
-    """The diagram of a network. name: of the model. shapes: of its parameters by their names."""
+    """Return the diagram of a network. name: of the model. shapes: of its parameters by their names."""
     from chainrule.neural.diagrams import draw_parts
 
     own = getattr(config, "diagram", None)
@@ -46,7 +46,7 @@ class Drawing:
         return self.drawn.svg() if isinstance(self.drawn, Diagram) else svg_of(self.drawn)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes a diagram as .svg, a plot as .svg, .pdf or .png. Raises OutputError, SettingError."""
+        """Write a diagram as .svg, a plot as .svg, .pdf or .png. Raises OutputError, SettingError."""
         target = Path(path)
         check_drawing_target(target, is_diagram=isinstance(self.drawn, Diagram), overwrite=overwrite)
         if isinstance(self.drawn, Diagram):
@@ -57,7 +57,7 @@ class Drawing:
 
 
 def check_drawing_target(path: Path, *, is_diagram: bool, overwrite: bool) -> None:
-    """Checks, before the work, that a drawing may be written. Raises OutputError, SettingError."""
+    """Check, before the work, that a drawing may be written. Raises OutputError, SettingError."""
     if is_diagram and path.suffix.lower() != ".svg":
         raise SettingError(f"{path}: the name of a drawing of a network must end in .svg")
     check_plot_name(path)
@@ -65,7 +65,7 @@ def check_drawing_target(path: Path, *, is_diagram: bool, overwrite: bool) -> No
 
 
 def draw(model: AnyModel | str | os.PathLike[str], what: What = "network") -> Drawing:
-    """Draws a network: its layers with shapes and numbers of parameters, or the vectors of its positions.
+    """Draw a network: its layers with shapes and numbers of parameters, or the vectors of its positions.
 
     model: one that was opened, or its folder. what: network, or positions: a heat map of the vectors of all positions,
     and the dot products of the first with all others. Raises SettingError if the model is not a network, or has no such
@@ -89,7 +89,7 @@ def draw(model: AnyModel | str | os.PathLike[str], what: What = "network") -> Dr
 
 
 def draw_sizes(models: Sequence[str | os.PathLike[str]]) -> Drawing:
-    """Draws models by their number of parameters, or n-grams, as their model cards say.
+    """Draw models by their number of parameters, or n-grams, as their model cards say.
 
     Raises SettingError where a model says neither; ModelFormatError.
     """

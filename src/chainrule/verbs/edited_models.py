@@ -39,7 +39,7 @@ class PrunedModel:
         return f"{table}\n{self.path}: {bytes_shown(self.bytes)}, {self.seconds:.1f} s"
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each order, and one for all."""
+        """Return a row for each order, and one for all."""
         before, after = self.record["pruned"][-1]["ngrams_before"], self.record["ngrams"]
         left = [*after, *[0] * (len(before) - len(after))]
         rows = [(str(order), *counts) for order, counts in enumerate(zip(before, left, strict=True), 1)]
@@ -47,7 +47,7 @@ class PrunedModel:
         return [dict(zip(names, row, strict=True)) for row in (*rows, ("all", sum(before), sum(after)))]
 
     def as_json(self) -> dict[str, Any]:
-        """The numbers of n-grams by order, and the size, for JSON."""
+        """Return the numbers of n-grams by order, and the size, for JSON."""
         return {
             "model": str(self.path),
             "ngrams_before": self.record["pruned"][-1]["ngrams_before"],
@@ -73,7 +73,9 @@ class MixedModel:
     has_weights: bool = False
 
     def __str__(self) -> str:
-        """A line for each model, with its weight; with buckets, a column for each class of the previous token."""
+        """Return a line for each model, with its weight; with buckets, a column for each class of the previous
+        token.
+        """
         rows = self.record["weights"] if self.kind == "linear" else [self.record["weights"]]
         columns = [f"{i}" for i in range(1, len(rows))] + ["begin"] if len(rows) > 1 else ["weight"]
         cells = [
@@ -84,7 +86,7 @@ class MixedModel:
         return "\n".join([table, *self._gain(), f"{self.path}: {self.seconds:.1f} s"])
 
     def _gain(self) -> list[str]:
-        """What an adaptive mixture gained on the part of the tuning text that its gate did not learn from."""
+        """Return what an adaptive mixture gained on the part of the tuning text that its gate did not learn from."""
         if "gate_gain" not in self.record:
             return []
         gain, sees = self.record["gate_gain"], self.record["gate_sees"]
@@ -95,16 +97,16 @@ class MixedModel:
         return [f"{of}; they gain {gain:.4f} nats a token on a tenth of the tuning text"]
 
     def to_records(self) -> list[Mapping[str, Any]]:
-        """A row for each model."""
+        """Return a row for each model."""
         return [*self.record["models"]]
 
     def as_json(self) -> dict[str, Any]:
-        """The models and their weights, for JSON."""
+        """Return the models and their weights, for JSON."""
         record = {"model": str(self.path), "kind": self.kind, "seconds": self.seconds}
         return {**record, "models": self.record["models"], "weights": self.record["weights"]}
 
     def notes(self) -> Iterator[str]:
-        """What speaks against the text that the weights were tuned on."""
+        """Yield what speaks against the text that the weights were tuned on."""
         if self.has_weights:
             return
         tuned_on = self.record.get("tuned_on")

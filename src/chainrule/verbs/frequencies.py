@@ -51,7 +51,10 @@ class Frequencies:
         self.total = stream.size - self._documents + ends  # number of words
 
     def count(self, *words: str) -> int:
-        """How often these words follow one another. Raises SettingError if there are more of them than the order."""
+        """Return how often these words follow one another.
+
+        Raises SettingError if there are more of them than the order.
+        """
         if not 1 <= len(words) <= self._counts.order:
             raise SettingError(f"{len(words)} words cannot be counted; expected 1 to {self._counts.order}, the order")
         ids = self._ids(words)
@@ -61,12 +64,12 @@ class Frequencies:
         return 0 if node is None else int(self._counts.counts[node])
 
     def prob(self, word: str, *context: str) -> float:
-        """count(context word) / count(context), or without a context count(word) / total; 0 for 0 / 0."""
+        """Return count(context word) / count(context), or without a context count(word) / total; 0 for 0 / 0."""
         denominator = self.count(*context) if context else self.total
         return self.count(*context, word) / denominator if denominator else 0.0
 
     def followers(self, *context: str) -> dict[str, int]:
-        """How often each token follows this context, the most frequent first. Raises as `count`."""
+        """Return how often each token follows this context, the most frequent first. Raises as `count`."""
         if len(context) >= self._counts.order:
             raise SettingError(f"{len(context)} words of context; expected at most {self._counts.order - 1}, order - 1")
         node = self._node(self._ids(context))
@@ -80,7 +83,7 @@ class Frequencies:
         return [self._tokenizer.vocabulary.id_of(word) for word in words]
 
     def _node(self, ids: Sequence[int]) -> int | None:
-        """The node of these tokens; None if they were not seen."""
+        """Return the node of these tokens; None if they were not seen."""
         if UNKNOWN in ids or (not self._count_markers and {BEGIN, END} & set(ids)):
             return None
         node = _ROOT

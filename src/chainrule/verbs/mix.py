@@ -70,7 +70,7 @@ def mix(
     names: Sequence[str] | None = None,
     progress: ProgressOption = None,
 ) -> CausalModel:
-    """A mixture of models of any families that share tokenizer and vocabulary.
+    """Return a mixture of models of any families that share tokenizer and vocabulary.
 
     heldout: a text to tune the weights on, if the configuration has none. cache: adds a cache of recent words. names:
     the names of the models, for errors and the record. Adapters are merged with their bases. The speller is a mixture
@@ -118,7 +118,7 @@ def mix(
 
 
 def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfig | None) -> Components:
-    """The models as components. Raises SettingError if there are too few, or they are not compatible."""
+    """Return the models as components. Raises SettingError if there are too few, or they are not compatible."""
     for model in models:
         check_model(model)
     if len(models) + (cache is not None) < 2:
@@ -143,7 +143,7 @@ def _components(models: Sequence[Model], names: Sequence[str], cache: CacheConfi
 
 
 def fewest_unseen(models: Sequence[Model]) -> int:
-    """The unseen types that <unk> stands for in a mixture: the fewest that any model expects."""
+    """Return the unseen types that <unk> stands for in a mixture: the fewest that any model expects."""
     return min(model.speller.unseen_types for model in models)
 
 
@@ -155,7 +155,7 @@ def _with_unseen_types(model: Model, types: int) -> LanguageModel[Any]:
 def speller_of(
     models: Sequence[Model], weights: Float64[ndarray, " models"] | Float64[ndarray, "classes models"]
 ) -> Speller | MixedSpeller:
-    """A mixture of the models' spellers, with the same weights; a cache has no speller."""
+    """Return a mixture of the models' spellers, with the same weights; a cache has no speller."""
     shares = np.atleast_2d(weights).mean(axis=0)[: len(models)]
     shares = shares if shares.any() else np.ones(len(models))
     vocabulary = models[0].tokenizer.vocabulary
@@ -164,7 +164,7 @@ def speller_of(
 
 
 def heldout_stream(source: Source, tokenizer: Tokenizer, progress: Progress) -> Int32[ndarray, " tokens"]:
-    """The ids of a text to tune on. Raises TextError; EstimationError if the models know none of its tokens."""
+    """Return the ids of a text to tune on. Raises TextError; EstimationError if the models know none of its tokens."""
     stream = encode_stream(tokenizer, source, progress)
     if np.all(stream == END):
         raise EstimationError(f"{', '.join(source.sources)}: has empty lines only, so no weights can be tuned on it")
@@ -225,7 +225,7 @@ def _adaptive_mixture(
 
 
 def _some_documents(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> list[Int32[ndarray, " tokens"]]:
-    """As many documents as fit as whole distributions, evenly spread over the text."""
+    """Return as many documents as fit as whole distributions, evenly spread over the text."""
     documents = documents_of(stream)
     most = max(200, MAX_PROBS // vocabulary_size)
     every = max(1, -(-stream.size // most))
@@ -241,7 +241,7 @@ def merge(
     names: Sequence[str] | None = None,
     progress: ProgressOption = None,
 ) -> CausalModel:
-    """Merges n-gram models into one that stores their linear interpolation (SRILM's -mix-lm).
+    """Merge n-gram models into one that stores their linear interpolation (SRILM's -mix-lm).
 
     All must have the same kind of tokenizer. The vocabulary is the union; a model gives probability 0 to words that it
     lacks, and keeps its probability of <unk>. weights: one for each model; by default tuned on the held-out text, or
@@ -296,7 +296,7 @@ def merge(
 
 
 def exchange(model: Model, known: Model, *, names: Sequence[str] | None = None) -> CausalModel:
-    """A network with another n-gram model in place of the one whose residual it learned; nothing is trained.
+    """Return a network with another n-gram model in place of the one whose residual it learned; nothing is trained.
 
     model: what `train` made with residual_of. known: an n-gram model with its tokenizer and vocabulary, such as one of
     the texts to come. names: of both, for the record. Raises SettingError.
@@ -326,7 +326,7 @@ def exchange(model: Model, known: Model, *, names: Sequence[str] | None = None) 
 
 
 def _over_one_vocabulary(models: Sequence[Model], names: Sequence[str]) -> tuple[Tokenizer, list[Table]]:
-    """A tokenizer with the union of the vocabularies, and the tables in its ids. Raises SettingError."""
+    """Return a tokenizer with the union of the vocabularies, and the tables in its ids. Raises SettingError."""
     if len(models) < 2:
         raise SettingError("merging needs two models or more")
     tables = []

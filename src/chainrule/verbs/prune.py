@@ -56,7 +56,7 @@ def prune_by_entropy(
     histories: Literal["discounts", "chain"] | Source | Paths = "discounts",
     progress: ProgressOption = None,
 ) -> CausalModel:
-    """Removes the n-grams that change the model least (Stolcke 1998). Give either threshold or ngrams.
+    """Remove the n-grams that change the model least (Stolcke 1998). Give either threshold or ngrams.
 
     threshold: removes an n-gram if that alone would raise the perplexity by less than this share. ngrams: how many
     n-grams to keep, of all orders together. histories: how contexts are weighed: "discounts", by their counts in
@@ -82,7 +82,7 @@ def prune_by_entropy(
 
 @shows_progress
 def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: ProgressOption = None) -> CausalModel:
-    """Keeps only the tokens listed in a file, one a line; <unk> gets the probability of all others.
+    """Keep only the tokens listed in a file, one a line; <unk> gets the probability of all others.
 
     Tokens that the model does not know are ignored. Raises TextError, SettingError, ModelFormatError.
     """
@@ -123,7 +123,7 @@ def prune_to_vocabulary(model: Model, path: str | os.PathLike[str], progress: Pr
 
 @shows_progress
 def prune_to_text(model: Model, source: Source | Paths, progress: ProgressOption = None) -> CausalModel:
-    """Keeps only the n-grams that scoring a text can need, so that its scores stay the same.
+    """Keep only the n-grams that scoring a text can need, so that its scores stay the same.
 
     Other texts may score differently, and distributions no longer sum to one. Raises TextError, SettingError,
     ModelFormatError.
@@ -141,7 +141,7 @@ def prune_to_text(model: Model, source: Source | Paths, progress: ProgressOption
 
 
 def _unpack(model: Model, progress: Progress) -> Model:
-    """The model in the fast layout, which pruning needs."""
+    """Return the model in the fast layout, which pruning needs."""
     return model.unpack(progress) if model.layout == COMPACT else model
 
 
@@ -161,13 +161,13 @@ def _choose_weights(model: Model, histories: Any, progress: Progress) -> Histori
 
 
 def _as_model_of(model: Model, table: Table) -> AnyNGram:
-    """A table as a model of the same class and settings."""
+    """Return a table as a model of the same class and settings."""
     assert isinstance(model.language_model, NGramModel | PaddedModel)
     return model_from_settings(model.language_model.settings, NGramModel(table))
 
 
 def _padded(model: Model, stream: Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:
-    """The stream with as many <s> before each document as the model was trained with."""
+    """Return the stream with as many <s> before each document as the model was trained with."""
     return pad_documents(stream, getattr(model.language_model, "begins", 1) - 1)[0]
 
 

@@ -69,7 +69,7 @@ def score_units(
     header: bool = False,
     fields: bool = False,
 ) -> Iterator[Result]:
-    """The units of each text, in order. options: how words end, and the logarithm. counted: counts words and tokens.
+    """Yield the units of each text, in order. options: how words end, and the logarithm. counted: counts words, tokens.
 
     header: whether the first line names the columns. fields: whether JSON has those of records. Raises TextError,
     MarkerError.
@@ -102,7 +102,8 @@ def score_texts(
     header: bool = False,
     as_json: bool = False,
 ) -> Iterator[Result]:
-    """Lines of texts, many at a time; or with as_json each text for itself, with the fields of its record.
+    """Yield lines of several texts, many at a time; or with as_json each text for itself, with the fields of its
+    record.
 
     options: the logarithm. running: whether the texts are one running text. header: whether the first line names the
     columns. Raises TextError, MarkerError.
@@ -128,18 +129,18 @@ def score_texts(
 
 
 def _header(options: SurprisalOptions, *columns: str) -> Shown:
-    """The names of the columns of lines, of which the first is the log-probability."""
+    """Return the names of the columns of lines, of which the first is the log-probability."""
     log_prob = "log10_prob" if options.log10 else "log_prob"
     return Shown("\t".join(name.format(log_prob) for name in ("{}", *columns)), None)
 
 
 def _matched(model: Model) -> Callable[..., tuple[Any, list[ndarray]]] | None:
-    """What gives the lengths of the n-grams that a model finds; None where it finds none."""
+    """Return what gives the lengths of the n-grams that a model finds; None where it finds none."""
     return getattr(model.engine, "score_with_lengths", None)
 
 
 def _blocks(source: Source, progress: Progress, *, fields: bool) -> Iterator[tuple[Block, Any]]:
-    """The blocks of a text, each with what reports how many of its bytes are done."""
+    """Return the blocks of a text, each with what reports how many of its bytes are done."""
     inside = BlockProgress(progress, "scoring")
     if isinstance(source, Corpus):
         blocks = source.blocks_as_they_come(inside, "scoring", **({"fields": True} if fields else {}))
@@ -149,7 +150,7 @@ def _blocks(source: Source, progress: Progress, *, fields: bool) -> Iterator[tup
 
 
 def _text_field(source: Source) -> str:
-    """The field of records that has the text."""
+    """Return the field of records that has the text."""
     return source.reading.text_field if isinstance(source, Corpus) else ""
 
 
@@ -198,7 +199,7 @@ class Document:
     word_ends: bool | None = None  # of words: whether each has its own end, in place of that of the word before it
 
     def with_ends(self, corrections: Float64[ndarray, " words"], of_text: Float64[ndarray, " words"]) -> Document:
-        """The document with corrections added to its words, see `WordFigures`."""
+        """Return the document with corrections added to its words, see `WordFigures`."""
         units = [
             replace(
                 unit,
@@ -224,7 +225,7 @@ class Document:
 
 
 def word_documents(model: Model, block: Block, *, word_ends: bool, convention: Convention) -> Iterator[Document]:
-    """Scores every word of a block; with word_ends, each with its own end."""
+    """Score every word of a block; with word_ends, each with its own end."""
     from chainrule.evaluation.surprisal import read_block, word_figures
 
     contexts = read_block(model.language_model, model.tokenizer, block, word_ends=word_ends, convention=convention)
@@ -238,7 +239,7 @@ def word_documents(model: Model, block: Block, *, word_ends: bool, convention: C
 
 
 def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] | None = None) -> Iterator[Document]:
-    """Scores every document of a block by unit, see `shown_units`."""
+    """Score every document of a block by unit, see `shown_units`."""
     found = shown_units(model, block, by, contexts)
     columns = [found.closed, found.spelled, found.total, ~found.unknown, *found.characters, *found.bytes]
     columns += [] if found.ngram_lengths is None else [found.ngram_lengths]
@@ -271,7 +272,7 @@ class ShownUnits(NamedTuple):
 def shown_units(
     model: Model, block: Block, by: By, contexts: Sequence[Contexts] | None = None, *, only_spelled: bool = False
 ) -> ShownUnits:
-    """Scores every unit of the documents of a block; tokens are shown as the tokenizer writes them.
+    """Score every unit of the documents of a block; tokens are shown as the tokenizer writes them.
 
     Each text is read by itself, so that its figures are the same to the last bit whatever stands beside it. contexts:
     what the model expected, if that was read; scores of networks are always taken from it, so that they do not depend
@@ -324,7 +325,7 @@ def shown_units(
 
 
 def _one_line(text: str) -> str:
-    """White space, which would break a line of columns, as Python escapes it."""
+    """Return white space, which would break a line of columns, as Python escapes it."""
     return text if text.isprintable() else text.encode("unicode_escape").decode() if text.isspace() else text
 
 
@@ -344,9 +345,9 @@ class ScoredDocument:
         return "".join(unit.line(self.per_nat) + "\n" for unit in self.document.units)
 
     def as_json(self) -> dict[str, Any]:
-        """The units of the document, after the fields of its record."""
+        """Return the units of the document, after the fields of its record."""
         return after_fields(self.document.as_json(self.by), self.fields, self.text_field)
 
     def to_records(self) -> list[dict[str, Any]]:
-        """None: `surprisal` makes tables of units."""
+        """Return no records: `surprisal` makes tables of units."""
         return []

@@ -37,7 +37,7 @@ class Verified(NamedTuple):
 
 @shows_progress
 def verify(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> Verified:
-    """Reads every byte of a model folder, compares the checksums, and opens the model.
+    """Read every byte of a model folder, compare the checksums, and open the model.
 
     Raises ModelFormatError, which names all files that differ, or says why the model cannot be opened.
 
@@ -64,7 +64,7 @@ def verify_distribution(
     seed: int = 0,
     progress: ProgressOption = None,
 ) -> DistributionChecks:
-    """Checks that a model's probabilities are a distribution, at random contexts of a text.
+    """Check that a model's probabilities are a distribution, at random contexts of a text.
 
     model: one that continues texts, or a client of a server with OpenAI's interface. source: the text; by
     default the model draws it itself, and a server needs one. contexts: how many. Raises SettingError,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import chainrule as library
-from chainrule.evaluation.texts import bleu
+from chainrule.features.metrics import bleu
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ from random_networks import DOCUMENT_NETWORKS, random_model
 
 from chainrule.decoding.shared_prefixes import shared_log_probs
 from chainrule.errors import SettingError
-from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
 from chainrule.evaluation.token_scores import score_sentences
+from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 from chainrule.features.rescore.features import (
     IMPOSSIBLE,
     Features,

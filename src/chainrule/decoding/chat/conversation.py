@@ -42,9 +42,9 @@ class ChatPrompt(NamedTuple):
 
 
 class Answer:
-    """An answer as it is generated: iterate over it for its pieces.
+    """An answer as it is generated: iterate over it for its parts.
 
-    text: the pieces so far. ending: why it ended; None while it continues. dropped: as in `ChatPrompt`.
+    text: the parts so far. ending: why it ended; None while it continues. dropped: as in `ChatPrompt`.
     """
 
     def __init__(self, pieces: Iterator[Piece], dropped: int) -> None:
@@ -72,7 +72,7 @@ class Answering(Protocol):
         seed: int | None = None,
         number: int = 0,
     ) -> Answer:
-        """The answer to the last message. Without a seed, each call gives another.
+        """Return the answer to the last message. Without a seed, each call gives another.
 
         number: the index of the answer among those with the same seed. Raises SettingError.
         """
@@ -90,8 +90,9 @@ class ChatModel:
         reads_prompts: bool,
         begins_texts: bool,
     ) -> None:
-        """context: the most tokens that the model reads at once. reads_prompts: whether the model is a `PromptReader`.
+        """Prepare to remember the last prompt, if the model reads prompts.
 
+        context: the most tokens that the model reads at once. reads_prompts: whether the model is a `PromptReader`.
         begins_texts: whether a prompt is the beginning of a text, as <s> says; if not, it is read exactly as written.
         """
         self.decoder, self.format, self.context = decoder, chat_format, context
@@ -99,7 +100,7 @@ class ChatModel:
         self._last_prompt = PromptStateCache(reader, begins_texts=begins_texts) if reads_prompts else None
 
     def with_variables(self, variables: Mapping[str, Any]) -> ChatModel:
-        """The same model, whose template has these variables, too. It remembers no prompt of its own."""
+        """Return the same model, whose template has these variables, too. It remembers no prompt."""
         own = copy(self)
         own.format = self.format.with_variables(variables)
         return own
@@ -107,11 +108,11 @@ class ChatModel:
     def prompt(
         self, messages: Iterable[Mapping[str, Any] | Message], max_tokens: int, *, most: int | None = None
     ) -> ChatPrompt:
-        """What the model reads of a conversation. The earliest messages are left out if they do not fit.
+        """Return the prompt that the model reads of a conversation.
 
-        max_tokens: the most tokens of the answer, for which at most half of the context is kept free. most: the most
-        tokens of the prompt, in place of what that leaves. Raises SettingError if the last message does not fit
-        either, and as `as_messages` and `ChatFormat.encode`.
+        The earliest messages are left out if they do not fit. max_tokens: the most tokens of the answer, for which at
+        most half of the context is kept free. most: the most tokens of the prompt, in place of what that leaves. Raises
+        SettingError if the last message does not fit either, and as `as_messages` and `ChatFormat.encode`.
         """
         given = as_messages(messages)
         if self.context is None and most is None:
@@ -138,7 +139,7 @@ class ChatModel:
         return ChatPrompt(rendered.text, rendered.tokens, begin)
 
     def whole_prompt(self, messages: Iterable[Mapping[str, Any] | Message]) -> ChatPrompt:
-        """As `prompt`, of all messages, whether they fit or not."""
+        """Return the prompt of all messages, as `prompt` does, whether they fit or not."""
         rendered = self.format.encode(as_messages(messages))
         return ChatPrompt(rendered.text, rendered.tokens, 0)
 
@@ -151,7 +152,7 @@ class ChatModel:
         seed: int | None = None,
         number: int = 0,
     ) -> Answer:
-        """As `Answering.answer`."""
+        """Implement `Answering.answer`."""
         seed = secrets.randbits(32) if seed is None else seed
         limits = limits or CHAT_LIMITS
         prompt = self.prompt(messages, limits.max_tokens)

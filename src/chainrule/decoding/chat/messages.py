@@ -22,7 +22,7 @@ class Message(NamedTuple):
 
 
 def as_messages(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message]:
-    """Messages from dictionaries with role and content, a text or a list of parts (`text_of_content`).
+    """Return messages from dictionaries with role and content, a text or a list of parts (`text_of_content`).
 
     Raises SettingError if one is not a message, or the last is the assistant's, after which nobody has spoken.
     """
@@ -39,25 +39,26 @@ def as_messages(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message
 
 
 def split_system(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
-    """The system message, if the conversation has one, and the others."""
+    """Return the system message, if the conversation has one, and the others."""
     cut = int(messages[0].role in _SYSTEM)
     return messages[:cut], messages[cut:]
 
 
 def with_system_role(messages: Sequence[Message]) -> list[Message]:
-    """The same messages, for a model that knows no developer."""
+    """Return the same messages, for a model that knows no developer."""
     return [Message("system", text) if role == "developer" else Message(role, text) for role, text in messages]
 
 
 def exchanges(messages: Sequence[Message]) -> list[int]:
-    """The indices at which a conversation can be cut: where the user begins to speak."""
+    """Return the indices at which a conversation can be cut: where the user begins to speak."""
     return [
         i for i, message in enumerate(messages) if message.role == "user" and (not i or messages[i - 1].role != "user")
     ]
 
 
 def text_of_content(content: Any, place: str) -> Any:
-    """The text of a message's content: itself, or that of its parts, as OpenAI's interface has them, a line for each.
+    """Return the text of a message's content: itself, or that of its parts, as OpenAI's interface has them, a line for
+    each.
 
     place: the message, for errors. Raises SettingError for a part that is no text.
     """
@@ -77,7 +78,7 @@ def text_of_content(content: Any, place: str) -> Any:
 
 
 def _message(message: Mapping[str, Any], number: int) -> Message:
-    """Raises SettingError."""
+    """Return the message in a dictionary with role and content. Raises SettingError."""
     match message:
         case {"role": str(role), "content": str() | list() as content} if role in get_args(Role):
             text = text_of_content(content, f"message {number}")

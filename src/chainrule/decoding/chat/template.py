@@ -54,9 +54,10 @@ class ChatTemplate:
     """How a conversation is written."""
 
     def __init__(self, source: str, variables: Mapping[str, str], location: str, now: Callable[[], datetime]) -> None:
-        """variables: names that the template may use, such as bos_token. location: the model's path, for messages.
+        """Compile the template in a sandbox.
 
-        now: the time, for templates that write the date. Raises ModelFormatError if the source is no template.
+        variables: names that the template may use, such as bos_token. location: the model's path, for messages. now:
+        the time, for templates that write the date. Raises ModelFormatError if the source is no template.
         """
         self.source, self._variables, self._location = source, dict(variables), location
         self._sandbox = _Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
@@ -74,12 +75,12 @@ class ChatTemplate:
             raise ModelFormatError(f"{location}: its chat template is not valid Jinja: {error}") from error
 
     def reads(self, name: str) -> bool:
-        """Whether the template has a variable that its caller may set."""
+        """Return whether the template has a variable that its caller may set."""
         tree = self._sandbox.parse(self.source)
         return name in find_undeclared_variables(tree) - {*self._sandbox.globals, *self._variables, *_OURS}
 
     def render(self, messages: Sequence[Message], variables: Mapping[str, Any] | None = None) -> str:
-        """The conversation as the model reads it, up to where its answer begins.
+        """Return the conversation as the model reads it, up to where its answer begins.
 
         variables: of the caller, as `reads` knows them. Raises SettingError if the template refuses these messages,
         ModelFormatError if it fails.
@@ -104,7 +105,10 @@ class _RefusedError(TemplateError):
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """steps: of loops over `range` so far."""
+    """Jinja's sandbox, in which a template may neither run long nor make long texts.
+
+    steps: of loops over `range` so far.
+    """
 
     intercepted_binops = frozenset({"*", "**"})
     steps = 0
@@ -163,14 +167,14 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """The filter tojson as in transformers: Jinja's own escapes what HTML must not contain."""
+    """Return the filter tojson as in transformers: Jinja's own escapes what HTML must not contain."""
     shown, stand_ins = _without_stand_ins(value)
     text = json.dumps(shown, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
     return text if stand_ins is None else stand_ins.hide(text)
 
 
 def _without_stand_ins(value: Any) -> tuple[Any, _StandIns | None]:
-    """Return the value with all messages in it as they are, and the stand-ins of one of them."""
+    """Return the value with the original text of all messages in it, and the stand-ins of one of them."""
     if isinstance(value, _Content):
         return value.stand_ins.show(value), value.stand_ins
     if isinstance(value, dict):
@@ -184,7 +188,7 @@ def _without_stand_ins(value: Any) -> tuple[Any, _StandIns | None]:
 
 
 def _title(value: Any) -> str:
-    """The filter title, which looks for punctuation."""
+    """Return the filter title, which looks for punctuation."""
     if isinstance(value, _Content):
         return value.stand_ins.hide(do_title(value.stand_ins.show(value)))
     return do_title(value)
@@ -194,7 +198,10 @@ class _StandIns:
     """Private-use characters, each in the place of one character of control tokens."""
 
     def __init__(self, characters: Iterable[str], texts: Iterable[str]) -> None:
-        """texts: those in which no stand-in may occur. Raises SettingError if they leave too few."""
+        """Choose a stand-in for each character.
+
+        texts: those in which no stand-in may occur. Raises SettingError if they leave too few.
+        """
         used = set().union(*texts)
         unused = (code for code in itertools.chain(*_PRIVATE_USE) if chr(code) not in used)
         codes = dict(zip(sorted(characters), unused, strict=False))
@@ -306,11 +313,11 @@ class PromptEncoder(Protocol):
     added: Sequence[str]
 
     def encode(self, text: str) -> Int32[ndarray, " T"]:
-        """The ids of a text, control tokens included; nothing is added. Raises MarkerError."""
+        """Return the ids of a text, control tokens included; nothing is added. Raises MarkerError."""
 
 
 class Rendered(NamedTuple):
-    """text: as the model reads it. tokens: its ids."""
+    """A conversation as the model reads it. text: as the model reads it. tokens: its ids."""
 
     text: str
     tokens: Int32[ndarray, " T"]
@@ -322,7 +329,9 @@ class ChatFormat:
     def __init__(
         self, template: ChatTemplate, encoder: PromptEncoder, variables: Mapping[str, Any] | None = None
     ) -> None:
-        """variables: of the caller, whose texts forge no control token either. Raises ModelFormatError if the template
+        """Find the control tokens that the template writes.
+
+        variables: of the caller, whose texts forge no control token either. Raises ModelFormatError if the template
         fails.
         """
         self.template, self.encoder, self._given = template, encoder, dict(variables or {})
@@ -338,11 +347,14 @@ class ChatFormat:
         self._begins = re.compile(f"(?=({'|'.join(map(re.escape, self._control)) or '(?!)'}))")
 
     def with_variables(self, variables: Mapping[str, Any]) -> ChatFormat:
-        """The same template with variables of the caller."""
+        """Return the same template with variables of the caller."""
         return ChatFormat(self.template, self.encoder, variables)
 
     def encode(self, messages: Sequence[Message]) -> Rendered:
-        """Raises SettingError if the template refuses the messages, ModelFormatError if it fails; MarkerError."""
+        """Return the conversation as the model reads it, with its tokens.
+
+        Raises SettingError if the template refuses the messages, ModelFormatError if it fails; MarkerError.
+        """
         if "developer" not in self.template.source:
             messages = with_system_role(messages)
         contents = [*(message.content for message in messages), *_texts_in(self._given)]

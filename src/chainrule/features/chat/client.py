@@ -39,10 +39,10 @@ class Client:
     """A server. Methods raise ServerError where it cannot be reached, refuses, or answers nonsense."""
 
     def __init__(self, url: str, model: str | None = None, key: str | None = None) -> None:
-        """url: that of the interface, such as http://127.0.0.1:8000/v1; /v1 may be left out. model: the model's name on
-        the server.
+        """Check the address, and store it.
 
-        Raises SettingError.
+        url: that of the interface, such as http://127.0.0.1:8000/v1; /v1 may be left out. model: the model's name on
+        the server. Raises SettingError.
         """
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
@@ -62,7 +62,10 @@ class Client:
         return self._model
 
     def complete(self, text: str, n: int = 5, *, corrector: LastWordCorrector | None = None) -> list[Completion]:
-        """As `Completer.complete`, by a server of ours. corrector: ignored, since the server only completes."""
+        """Return the completions of `Completer.complete`, by a server of ours.
+
+        corrector: ignored, since the server only completes.
+        """
         answer = self._answer("complete", {"model": self._model, "text": text, "n": n})
         try:
             return [
@@ -80,11 +83,11 @@ class Client:
             ) from None
 
     def completions(self, body: Mapping[str, Any]) -> list[Json]:
-        """The choices of an answer to prompts. body: fields of the request."""
+        """Return the choices of an answer to prompts. body: fields of the request."""
         return _list(self._answer("completions", {"model": self.model, **body}).get("choices"))
 
     def stream_chat(self, settings: Json) -> Iterator[Piece]:
-        """The answer to a conversation, piece by piece; the last piece says why it ended.
+        """Yield the answer to a conversation, piece by piece; the last piece says why it ended.
 
         settings: fields of the request.
         """
@@ -101,7 +104,7 @@ class Client:
         yield Piece("", "length" if ending == "length" else "end")
 
     def _events(self, response: HTTPResponse) -> Iterator[Json]:
-        """The events of a stream, or the whole answer of a server that does not stream."""
+        """Yield the events of a stream, or the whole answer of a server that does not stream."""
         if not response.headers.get_content_type().startswith("text/event-stream"):
             yield self._parsed(self._read(response, whole=True))
             return
@@ -165,9 +168,10 @@ class RemoteChat:
         seed: int | None = None,
         number: int = 0,
     ) -> Answer:
-        """As `ChatModel.answer`. Settings that are None are the server's; its template writes the conversation.
+        """Return the answer, as `ChatModel.answer` does.
 
-        The earliest messages are left out where the server says that all are too long: see `Answer.dropped` at the end.
+        Settings that are None are the server's; its template writes the conversation. The earliest messages are left
+        out where the server says that all are too long: see `Answer.dropped` at the end.
         """
         given, limits = as_messages(messages), limits or CHAT_LIMITS
         settings: Json = {"max_tokens": limits.max_tokens}
@@ -197,7 +201,7 @@ class RemoteChat:
 
 
 def sampling_settings(sampling: SamplingConfig) -> Json:
-    """The sampling settings as fields of a request: the temperature, and all that differ from the defaults of
+    """Return the sampling settings as fields of a request: the temperature, and all that differ from the defaults of
     `SamplingConfig`.
     """
     plain = SamplingConfig()
@@ -219,7 +223,7 @@ def _error_message(error: HTTPError) -> str:
 
 
 def _message_of(body: Any) -> str:
-    """The error message in a body, in OpenAI's form or FastAPI's."""
+    """Return the error message in a body, in OpenAI's form or FastAPI's."""
     if not isinstance(body, dict):
         return ""
     inner = body.get("error", body.get("detail"))

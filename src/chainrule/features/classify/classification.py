@@ -40,7 +40,7 @@ class Labeller(Protocol):
     def unit(self) -> Any: ...
 
     def log_probs(self, inputs: Sequence[Any], progress: Progress = ...) -> list[Float32[ndarray, "units labels"]]:
-        """log P(label) of each unit of each input."""
+        """Return log P(label) of each unit of each input."""
 
 
 class Predicted(NamedTuple):
@@ -72,14 +72,14 @@ class UnitVectors(NamedTuple):
 def predict_documents(
     classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str]
 ) -> list[Predicted]:
-    """The labels of documents, or of their words. encoded, texts: the same documents."""
+    """Return the labels of documents, or of their words. encoded, texts: the same documents."""
     return predict(classifier, *present_texts(classifier, tokenizer, encoded, texts))
 
 
 def present_texts(
     classifier: Labeller, tokenizer: Tokenizer, encoded: Encoded, texts: Sequence[str]
 ) -> tuple[list[UnitTokens], list[list[str]]]:
-    """The input that a classifier reads for each document, and its units to show.
+    """Return the input that a classifier reads for each document, and its units to show.
 
     encoded, texts: the same documents.
     """
@@ -94,7 +94,7 @@ def present_texts(
 
 
 def predict(classifier: Labeller, inputs: Sequence[Any], shown: Sequence[list[str]]) -> list[Predicted]:
-    """The labels of inputs, as the classifier reads them. shown: the units of each."""
+    """Return the labels of inputs, as the classifier reads them. shown: the units of each."""
     rows = _log_probs(classifier, inputs)
     return [Predicted(own, classifier.labels, row) for own, row in zip(shown, rows, strict=True)]
 
@@ -102,7 +102,8 @@ def predict(classifier: Labeller, inputs: Sequence[Any], shown: Sequence[list[st
 def measure(
     classifier: Labeller, examples: Sequence[Labelled], inputs: Sequence[Any], progress: Progress = silent
 ) -> Classification:
-    """The figures of a classifier on labelled examples; a label that was not seen in training counts as an error.
+    """Return the figures of a classifier on labelled examples; a label that was not seen in training counts as an
+    error.
 
     inputs: those of the examples, as the classifier reads them.
 
@@ -118,7 +119,7 @@ def measure(
 
 
 def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
-    """Raises TextError if there are examples, and none of their labels is known."""
+    """Raise TextError if there are examples, and none of their labels is known."""
     labels = [(label, example.place) for example in examples for label in sorted(distinct_labels(example.labels))]
     if labels and not {label for label, _ in labels}.intersection(known):
         label, place = labels[0]
@@ -132,14 +133,16 @@ def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:
 def log_probs_of(
     classifier: Labeller, inputs: Sequence[Any], progress: Progress = silent
 ) -> Float32[ndarray, "units labels"]:
-    """log P(label) of the units of all inputs, one after the other. Raises ModelFormatError as a damaged model."""
+    """Return log P(label) of the units of all inputs, one after the other. Raises ModelFormatError as a damaged
+    model.
+    """
     return np.concatenate(_log_probs(classifier, inputs, progress))
 
 
 def _log_probs(
     classifier: Labeller, inputs: Sequence[Any], progress: Progress = silent
 ) -> list[Float32[ndarray, "units labels"]]:
-    """Checked log-probabilities. Raises ModelFormatError if a damaged model gives other numbers."""
+    """Return checked log-probabilities. Raises ModelFormatError if a damaged model gives other numbers."""
     log_probs = classifier.log_probs(inputs, progress)
     for rows in log_probs:
         check_log_probs(rows)
@@ -147,8 +150,9 @@ def _log_probs(
 
 
 def labelled_units(tokenizer: Tokenizer, examples: Sequence[Labelled], unit: LabelledUnit) -> list[UnitTokens]:
-    """The tokens of labelled texts, by unit. Raises TextError if a text has more or fewer words than labels;
-    MarkerError. Both name the place.
+    """Return the tokens of labelled texts, by unit.
+
+    Raises TextError if a text has more or fewer words than labels; MarkerError. Both name the place.
     """
     try:
         encoded = tokenizer.encode_texts([example.text for example in examples])
@@ -177,8 +181,10 @@ def labelled_units(tokenizer: Tokenizer, examples: Sequence[Labelled], unit: Lab
 def _of_given_words(
     tokenizer: Tokenizer, texts: Sequence[UnitTokens], given: Sequence[Sequence[str]]
 ) -> list[UnitTokens | None]:
-    """The tokens of normalised texts, with the given words as their units: a tokenizer may split one word into several,
-    don't into `don ' t`, and a normaliser may remove it. None for a text where they cannot be matched.
+    """Return the tokens of normalised texts, with the given words as their units: a tokenizer may split one word into
+    several, don't into `don ' t`, and a normaliser may remove it.
+
+    None for a text where they cannot be matched.
     """
     distinct = sorted({word for words in given for word in words})
     parts = dict(zip(distinct, count_words(tokenizer, distinct), strict=True))
@@ -191,7 +197,7 @@ def _of_given_words(
 
 
 def _by_text(encoded: Encoded, units: TextUnits) -> list[UnitTokens]:
-    """The tokens of each document, with the unit that each belongs to."""
+    """Return the tokens of each document, with the unit that each belongs to."""
     texts = []
     token = 0
     for tokens, (first, stop) in zip(documents_of(encoded.ids), pairwise(units.documents.tolist()), strict=True):

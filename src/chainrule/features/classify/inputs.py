@@ -93,7 +93,7 @@ class InputKind:
     page: Lazy | None = None
 
     def unit(self, given: str | None) -> str:
-        """What is labelled, the default where it is not given. Raises SettingError."""
+        """Return the unit that is labelled: the first of this kind if none is given. Raises SettingError."""
         if given is None:
             return self.units[0]
         if given not in self.units:
@@ -107,12 +107,12 @@ class InputKind:
         return given
 
     def predict(self, classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> list[Predicted]:
-        """The labels of the units of inputs. Raises SettingError, TextError."""
+        """Return the labels of the units of inputs. Raises SettingError, TextError."""
         check_can(classifier.unit, "classify")
         return predict(classifier, *self.present(classifier, tokenizer, inputs))
 
     def embed(self, classifier: Any, tokenizer: Tokenizer, inputs: Sequence[Any]) -> list[UnitVectors]:
-        """The vectors of the units of inputs. Raises SettingError, TextError."""
+        """Return the vectors of the units of inputs. Raises SettingError, TextError."""
         check_can(classifier.unit, "embed")
         if not hasattr(classifier, "vectors"):
             raise SettingError("a fine-tuned classifier has no vectors of its own; embed with the network it began as")
@@ -152,14 +152,14 @@ _LOWER_CASE = TokenizerConfig(kind="word", normalise=("lower",))
 
 @cache
 def _pair_kind(name: Sides) -> InputKind:
-    """Pairs of inputs of a kind."""
+    """Return the kind of inputs that are pairs of inputs of another kind."""
     sides, side = INPUTS[name], SIDES[name]
 
     def read(file: str, unit: str, config: Any, on_bad: OnBad, progress: Progress) -> Sequence[LabelledPair]:
         return read_labelled_pairs(file, name, ratings=unit == RATING_UNIT, on_bad=on_bad)
 
     def encode(tokenizer: Tokenizer, examples: Sequence[LabelledPair], unit: str, config: Any) -> Sequence[Any]:
-        """Both sides of all pairs at once."""
+        """Return both sides of all pairs at once."""
         pairs = [(side.example(own, each.place) for own in each.input) for each in examples]
         rows = sides.encode(tokenizer, [example for pair in pairs for example in pair], name, config)
         return list(zip(rows[::2], rows[1::2], strict=True))
@@ -186,7 +186,7 @@ def _pair_kind(name: Sides) -> InputKind:
 
 
 def kind_of(reads: str, unit: str | None) -> InputKind:
-    """The kind of inputs that a network reads, given the labelled unit. Raises SettingError."""
+    """Return the kind of inputs that a network reads, given the labelled unit. Raises SettingError."""
     if unit not in PAIR_UNITS:
         return INPUTS[reads]
     if reads not in SIDES:
@@ -195,17 +195,19 @@ def kind_of(reads: str, unit: str | None) -> InputKind:
 
 
 def inputs_of(classifier: object) -> InputKind:
-    """The kind of inputs that a classifier reads."""
+    """Return the kind of inputs that a classifier reads."""
     return kind_of(getattr(classifier, "reads", "text"), getattr(classifier, "unit", None))
 
 
 def config_of(classifier: object) -> Any:
-    """The configuration of a classifier from scratch; None for one on a language model, whose kind needs none."""
+    """Return the configuration of a classifier from scratch; None for one on a language model, whose kind needs
+    none.
+    """
     return getattr(classifier, "config", None)
 
 
 def digest_of_inputs(examples: Sequence[Any]) -> str:
-    """The SHA-256 of inputs (by their str) and labels, whatever file they are from."""
+    """Return the SHA-256 of inputs (by their str) and labels, whatever file they are from."""
     rows = [(str(example.input), example.labels) for example in examples]
     return hashlib.sha256(repr(rows).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -213,7 +215,8 @@ def digest_of_inputs(examples: Sequence[Any]) -> str:
 def assess(
     classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Any], progress: Progress = silent
 ) -> Classification:
-    """The figures of a classifier on labelled inputs; an input whose label was not seen in training counts as wrong.
+    """Return the figures of a classifier on labelled inputs; an input whose label was not seen in training counts as
+    wrong.
 
     Raises SettingError; TextError where no label was seen in training.
     """
@@ -223,14 +226,14 @@ def assess(
 
 
 def predicts_ratings(classifier: Labeller) -> bool:
-    """Whether the labels of a classifier are the numbers of a scale."""
+    """Return whether the labels of a classifier are the numbers of a scale."""
     return bool(classifier.unit == RATING_UNIT)
 
 
 def assess_ratings(
     classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Any], progress: Progress = silent
 ) -> RatingMeasurement:
-    """The figures of a classifier's predicted ratings of pairs.
+    """Return the figures of a classifier's predicted ratings of pairs.
 
     Raises SettingError; TextError where a rating is no number.
     """
@@ -244,7 +247,7 @@ def assess_ratings(
 def _encoded(
     classifier: Labeller, tokenizer: Tokenizer, examples: Iterable[Any]
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """The checked examples, and the inputs as the classifier reads them."""
+    """Return the checked examples, and the inputs as the classifier reads them."""
     kind = inputs_of(classifier)
     checked = kind.check(examples, classifier.unit)
     return checked, kind.encode(tokenizer, checked, classifier.unit, config_of(classifier))

@@ -40,13 +40,13 @@ class ClassifierModel(Model):
         return getattr(self.classifier, "reads", "text") == "picture"
 
     def gates(self, tokens: Int32[ndarray, " T"]) -> tuple[Int64[ndarray, " T"], list[LayerGates]]:
-        """As `Model.gates`, of a classifier of texts with recurrent layers."""
+        """Return the same as `Model.gates`, for a text classifier with recurrent layers."""
         from chainrule.features.classify.network.inspection import gates_of_classifier
 
         return gates_of_classifier(self.classifier, tokens)
 
     def inspect_pictures(self, pictures: Any, **options: Any) -> Drawn:
-        """As `AnyModel.inspect_pictures`, of a classifier of pictures."""
+        """Return the same as `AnyModel.inspect_pictures`, for a classifier of pictures."""
         inspect = rows("classify.inspect").get(getattr(self.classifier, "reads", "text"))
         if inspect is None:
             raise SettingError(f"this is a classifier of a {self.classifier.reads}; inspect takes one of pictures")
@@ -54,7 +54,7 @@ class ClassifierModel(Model):
         return drawn
 
     def classify(self, inputs: Iterable[Any]) -> list[Predicted]:
-        """The labels of inputs, such as texts, or of their units, such as words.
+        """Return the labels of inputs, such as texts, or of their units, such as words.
 
         Raises MarkerError, TypeError; SettingError where inputs are not what it reads.
 
@@ -65,7 +65,7 @@ class ClassifierModel(Model):
         return inputs_of(self.classifier).predict(self.classifier, self.tokenizer, self._checked(inputs))
 
     def embed(self, inputs: Iterable[Any]) -> Float32[ndarray, "units D"]:
-        """A vector for each input, or for each of all units: what the network predicts labels from.
+        """Return a vector for each input, or for each of all units: what the network predicts labels from.
 
         Raises SettingError where it was fine-tuned, or inputs are not what it reads; MarkerError, TextError.
         """
@@ -73,7 +73,7 @@ class ClassifierModel(Model):
         return np.concatenate([own.vectors for own in found]) if found else np.empty((0, 0), np.float32)
 
     def embed_units(self, inputs: Iterable[Any]) -> list[UnitVectors]:
-        """As `embed`, for each input by itself, with its units. Raises as `embed`."""
+        """Return the vectors of `embed` for each input by itself, with its units. Raises as `embed`."""
         from chainrule.features.classify.inputs import inputs_of
 
         return inputs_of(self.classifier).embed(self.classifier, self.tokenizer, self._checked(inputs))
@@ -84,8 +84,8 @@ class ClassifierModel(Model):
         return inputs_of(self.classifier).given(inputs)
 
     def draw(self, inputs: Iterable[Any], path: str | os.PathLike[str], *, overwrite: bool = False) -> list[Predicted]:
-        """The labels of inputs, as `classify` gives them, which are also drawn on a page (.html) that needs no other
-        file.
+        """Return the labels of inputs, as `classify` gives them, which are also drawn on a page (.html) that needs no
+        other file.
 
         So far only for classifiers of graphs. Raises SettingError, OutputError, and what `classify` raises.
 
@@ -99,7 +99,7 @@ class ClassifierModel(Model):
 
     @shows_progress
     def assess(self, examples: Iterable[Any], progress: ProgressOption = None) -> Classification:
-        """How well a classifier does on labelled inputs; a label that training has not seen counts as wrong.
+        """Return how well a classifier does on labelled inputs; a label that training has not seen counts as wrong.
 
         examples: as `read_labelled` gives them for texts. Raises TextError where it knows none of the
         labels.
@@ -115,7 +115,7 @@ class ClassifierModel(Model):
     def detect(
         self, pictures: Iterable[Any], *, least: float = 0.5, progress: ProgressOption = None
     ) -> list[list[Any]]:
-        """The boxes of each picture, each a Detection, best first, in its own pixels.
+        """Return the boxes of each picture, each a Detection, best first, in its own pixels.
 
         least: the lowest score of a box that is kept. pictures: paths, pixels or `Picture`s. Raises SettingError where
         it was not trained with unit="box"; TextError.
@@ -129,7 +129,7 @@ class ClassifierModel(Model):
 
     @shows_progress
     def assess_boxes(self, examples: Iterable[Any], progress: ProgressOption = None) -> Any:
-        """A BoxMeasurement of a classifier of the unit box: average precision at an overlap of 0.5.
+        """Return a BoxMeasurement of a classifier of the unit box: average precision at an overlap of 0.5.
 
         examples: as `read_boxes` gives them. Raises SettingError; TextError where there is no box.
         """
@@ -137,7 +137,7 @@ class ClassifierModel(Model):
 
     @shows_progress
     def assess_ratings(self, pairs: Iterable[Any], progress: ProgressOption = None) -> RatingMeasurement:
-        """How well a classifier of the unit rating predicts those of pairs.
+        """Return how well a classifier of the unit rating predicts those of pairs.
 
         pairs: as `read_labelled_pairs` gives them, with ratings. Raises SettingError; TextError where a rating is no
         number.
@@ -154,7 +154,7 @@ class ClassifierModel(Model):
 
 
 def check_page(classifier: Any, path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Raises SettingError where there is no drawing of what a classifier reads, or the name does not end in .html;
+    """Raise SettingError where there is no drawing of what a classifier reads, or the name does not end in .html;
     OutputError if the page cannot be written.
     """
     from chainrule.features.classify.inputs import INPUTS
@@ -171,7 +171,7 @@ def check_page(classifier: Any, path: str | os.PathLike[str], *, overwrite: bool
 def draw_labels(
     classifier: Any, inputs: Sequence[Any], found: Sequence[Predicted], path: str | os.PathLike[str], *, overwrite: bool
 ) -> None:
-    """Writes the page. found: the predicted labels of the inputs. Raises as `check_page`, and OutputError."""
+    """Write the page. found: the predicted labels of the inputs. Raises as `check_page`, and OutputError."""
     from chainrule.features.classify.inputs import INPUTS
 
     check_page(classifier, path, overwrite=overwrite)

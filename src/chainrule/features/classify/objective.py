@@ -42,16 +42,16 @@ class LabelNetwork(Protocol[I_contra]):
     labels: tuple[str, ...]
 
     def __call__(self, inputs: Sequence[I_contra]) -> Tensor:
-        """Logits, (units of all inputs, C)."""
+        """Return logits, (units of all inputs, C)."""
 
     def log_probs(self, inputs: Sequence[I_contra]) -> list[Float32[ndarray, "units C"]]:
-        """log P(label) of each unit of each input, without gradients."""
+        """Return log P(label) of each unit of each input, without gradients."""
 
     def size(self, item: I_contra) -> int:
-        """The size of an input, such as its tokens, nodes or cells; at least 1."""
+        """Return the size of an input, such as its tokens, nodes or cells; at least 1."""
 
     def matrices(self) -> list[nn.Parameter]:
-        """The hidden matrices, for Muon."""
+        """Return the hidden matrices, for Muon."""
 
 
 class Example(NamedTuple, Generic[I]):
@@ -71,7 +71,7 @@ class LabelData(Generic[I]):
     validation: Sequence[Example[I]]
 
     def as_json(self) -> dict[str, Any]:
-        """Counts and digests that identify these examples."""
+        """Return counts and digests that identify these examples."""
         return {
             "tokens": len(self.training),
             "ids": _digest_of(self.training),
@@ -86,7 +86,7 @@ def split(
     seed: int,
     labels_of: Callable[[ndarray], ndarray] = labels_of_target,
 ) -> LabelData[I]:
-    """Holds out a random share of the examples for validation; every label stays in the training set.
+    """Hold out a random share of the examples for validation; every label stays in the training set.
 
     labels_of: as `UnitKind.labels_of_target`.
     """
@@ -120,7 +120,10 @@ class LabelObjective(ExampleObjective["Example[I]"], Generic[I]):
     """
 
     def __init__(self, network: LabelNetwork[I], setup: Setup, data: LabelData[I]) -> None:
-        """Raises SettingError if a step cannot be divided among processes and parts."""
+        """Prepare the examples for training and validation.
+
+        Raises SettingError if a step cannot be divided among processes and parts.
+        """
         self.network = network
         super().__init__(
             setup,
@@ -148,8 +151,8 @@ class LabelObjective(ExampleObjective["Example[I]"], Generic[I]):
         return loss
 
     def validate(self, tokens: int) -> ValidationResult:
-        """The loss and `accuracy`, the share of labels that are right; of ratings, also `pearson`, or neither where it
-        is not defined, as of a single one.
+        """Return the loss and `accuracy`, the share of labels that are right; of ratings, also `pearson`, or neither
+        where it is not defined, as of a single one.
 
         The best epoch has the highest accuracy or correlation, the figures that people report; of equal ones, the
         lowest loss.
@@ -186,7 +189,7 @@ class LabelObjective(ExampleObjective["Example[I]"], Generic[I]):
         return (-float((validation @ frequencies).sum()) - _entropy(validation)) / max(1, len(validation))
 
     def _shares(self, examples: Sequence[Example[I]]) -> Float64[ndarray, "units C"]:
-        """The distribution of each unit over labels; a single label has all the mass."""
+        """Return the distribution of each unit over labels; a single label has all the mass."""
         labels = np.concatenate([example.labels for example in examples])
         return labels.astype(np.float64) if labels.ndim > 1 else np.eye(len(self.network.labels))[labels]
 
@@ -198,23 +201,23 @@ class LabelObjective(ExampleObjective["Example[I]"], Generic[I]):
 
 
 def _moments(a: Float64[ndarray, " n"], b: Float64[ndarray, " n"]) -> Float64[ndarray, " sums"]:
-    """Sums that processes add up: of a, b, their squares and their product."""
+    """Return the sums that processes add up: of a, b, their squares and their product."""
     return np.array([a.sum(), b.sum(), a @ a, b @ b, a @ b])
 
 
 def _correlation_of_moments(n: int, a: float, b: float, aa: float, bb: float, ab: float) -> float:
-    """Pearson's correlation of n pairs of which `_moments` are known. NaN where it is not defined."""
+    """Return Pearson's correlation of n pairs of which `_moments` are known. NaN where it is not defined."""
     variances = (aa - a * a / n) * (bb - b * b / n) if n > 2 else 0.0
     return (ab - a * b / n) / math.sqrt(variances) if variances > 0 else math.nan
 
 
 def _entropy(shares: Float64[ndarray, "units C"]) -> float:
-    """The sum of the entropies of distributions, in nats."""
+    """Return the sum of the entropies of distributions, in nats."""
     return -float((shares * np.log(np.where(shares > 0, shares, 1))).sum())
 
 
 def _digest_of(value: object) -> str:
-    """A digest that identifies examples: arrays, numbers and strings, in sequences of any depth."""
+    """Return a digest that identifies examples: arrays, numbers and strings, in sequences of any depth."""
     digest = hashlib.sha256()
 
     def read(value: object) -> None:

@@ -59,7 +59,7 @@ class RatingMeasurement:
         )
 
     def __str__(self) -> str:
-        """The figures, a line each."""
+        """Return the figures, a line each."""
         lines = [f"{name:<20}{value:>12}  {between}".rstrip() for name, value, between in self._figures()]
         return "\n".join([*lines, f"{'examples':<20}{self.examples:>12,}"])
 
@@ -79,21 +79,21 @@ class RatingMeasurement:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures by name: a row for pandas."""
+        """Return the figures by name: a row for pandas."""
         return asdict(self)
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row of the figures."""
+        """Return a row of the figures."""
         return [self.to_dict()]
 
     def as_json(self) -> dict[str, Any]:
-        """The figures by name, with null for what is not defined."""
+        """Return the figures by name, with null for what is not defined."""
         figures: dict[str, Any] = finite_figures(asdict(self))
         return figures
 
 
 def measure_ratings(predicted: Float64[ndarray, " examples"], true: Float64[ndarray, " examples"]) -> RatingMeasurement:
-    """The figures of predicted ratings."""
+    """Return the figures of predicted ratings."""
 
     def squared_error(a: Float64[ndarray, " values"], b: Float64[ndarray, " values"]) -> float:
         return float(np.mean((a - b) ** 2))
@@ -110,12 +110,12 @@ def measure_ratings(predicted: Float64[ndarray, " examples"], true: Float64[ndar
 
 
 def ratings_of(examples: Sequence[Rated]) -> Float64[ndarray, " ratings"]:
-    """The labels of examples as numbers, one after the other. Raises TextError that names the place."""
+    """Return the labels of examples as numbers, one after the other. Raises TextError that names the place."""
     return np.array([_rating(label, example.place) for example in examples for label in example.labels])
 
 
 def scale_of(ratings: Float64[ndarray, " ratings"]) -> list[str]:
-    """The whole numbers from the least rating to the greatest, as labels. Raises TextError."""
+    """Return the whole numbers from the least rating to the greatest, as labels. Raises TextError."""
     low, high = math.floor(ratings.min()), math.ceil(ratings.max())
     if low == high:
         raise TextError(f"all ratings are {low}; expected at least two different ones")
@@ -127,7 +127,7 @@ def scale_of(ratings: Float64[ndarray, " ratings"]) -> list[str]:
 
 
 def shares_of(ratings: Float64[ndarray, " ratings"], scale: Sequence[str]) -> Float32[ndarray, "ratings scale"]:
-    """Each rating as a distribution over its two nearest whole numbers, whose mean it is (equation 15)."""
+    """Return each rating as a distribution over its two nearest whole numbers, whose mean it is (equation 15)."""
     first = int(scale[0])
     shares = np.zeros((ratings.size, len(scale)), np.float32)
     below = np.minimum(np.floor(ratings).astype(np.int64) - first, len(scale) - 2)
@@ -138,7 +138,7 @@ def shares_of(ratings: Float64[ndarray, " ratings"], scale: Sequence[str]) -> Fl
 
 
 def means_of(log_probs: Float32[ndarray, "units scale"], scale: Sequence[str]) -> Float64[ndarray, " units"]:
-    """The mean of each distribution over the numbers of a scale."""
+    """Return the mean of each distribution over the numbers of a scale."""
     return np.asarray(np.exp(log_probs.astype(np.float64)) @ np.array([float(number) for number in scale]))
 
 

@@ -32,7 +32,7 @@ class TextLabels:
         self._texts = self._empty = self._labelled = 0
 
     def __iter__(self) -> Iterator[Shown]:
-        """Raises TextError, MarkerError."""
+        """Yield the labels of each text, or of each of its words. Raises TextError, MarkerError."""
         classifier, tokenizer = self._model.classifier, self._model.tokenizer
         for block in self._source.blocks_as_they_come(self._progress, "classifying"):
             for piece in block.pieces(_PART_BYTES):
@@ -44,7 +44,7 @@ class TextLabels:
                     yield of_units(prediction, self._texts) if classifier.unit == "word" else of_input(prediction)
 
     def notes(self) -> Iterator[str]:
-        """Whether the texts are no texts to label."""
+        """Yield whether the texts are no texts to label."""
         if 2 * self._labelled > self._texts:
             yield (
                 f"{self._labelled:,} of the {count_of(self._texts, 'text')} end in a tab and a label, which is read as "
@@ -55,13 +55,13 @@ class TextLabels:
 
 
 def _ends_in_label(document: str, labels: Collection[str]) -> bool:
-    """Whether this is a line of a file of labelled texts."""
+    """Return whether this is a line of a file of labelled texts."""
     _, tab, label = document.rpartition("\t")
     return bool(tab) and label.strip() in labels
 
 
 def labels_of(classifier: Labeller, inputs: Sequence[Any], found: Sequence[Predicted]) -> Iterator[Shown]:
-    """The labels of inputs of a file. found: what was predicted for each."""
+    """Yield the labels of inputs of a file. found: what was predicted for each."""
     shown, kind = unit_kind(classifier.unit).shown, inputs_of(classifier)
     if shown is not None:
         yield from map(shown.get(), found, inputs)
@@ -101,6 +101,6 @@ def _line(unit: str, label: str, probability: float) -> str:
 
 
 def _shares(prediction: Predicted) -> list[dict[str, Any]]:
-    """The probabilities of all labels, of each unit."""
+    """Return the probabilities of all labels, of each unit."""
     rows = prediction.log_probs.tolist()
     return [{name: math.exp(share) for name, share in zip(prediction.labels, row, strict=True)} for row in rows]

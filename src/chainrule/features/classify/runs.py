@@ -59,7 +59,7 @@ class Learner(Generic[N]):
 def learn_labels(
     learner: Learner[N], data: LabelData[Any], config: ClassifierTrainingConfig, run: TrainingRun
 ) -> tuple[N, dict[str, Any]]:
-    """The network in evaluation mode, on the CPU, with the weights of the best epoch; and its record.
+    """Return the network in evaluation mode, on the CPU, with the weights of the best epoch; and its record.
 
     Raises SettingError where there is no such device, or a step does not fit into memory; EstimationError where the
     loss is no number; and what `run_job` raises.
@@ -118,7 +118,7 @@ def train_from_scratch(
     inputs: str = "texts",
     origin: dict[str, Any] | None = None,
 ) -> tuple[Any, dict[str, Any]]:
-    """A classifier, as `build_classifier` makes it, in evaluation mode, on the CPU, with its record.
+    """Return a classifier, as `build_classifier` makes it, in evaluation mode, on the CPU, with its record.
 
     vectors: those that token vectors are initialised with. inputs: what inputs are called, in the plural, for messages.
     origin: what else must be the same for a run to resume. Raises SettingError, EstimationError, and what `run_job`
@@ -165,7 +165,7 @@ def finetune_network(
     config: FineTuningConfig,
     run: TrainingRun,
 ) -> tuple[FineTunedClassifier, dict[str, Any]]:
-    """A classifier in evaluation mode, on the CPU, with its record. The given network does not change.
+    """Return a classifier in evaluation mode, on the CPU, with its record. The given network does not change.
 
     Raises SettingError if layers cannot be mixed, and what `run_job` raises.
     """
@@ -190,7 +190,7 @@ def finetune_network(
 
 
 def _digest_of(network: Network) -> str:
-    """A digest that identifies these weights."""
+    """Return a digest that identifies these weights."""
     digest = hashlib.sha256()
     for weight in network.state_dict().values():
         digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)

@@ -116,7 +116,7 @@ class LabelFlags:
 
 
 def measure_classifier(model: Path, flags: LabelFlags, given: Given) -> None:
-    """Shows how well a classifier labels the labelled inputs of a file. Raises as `ShellMeasure`."""
+    """Show how well a classifier labels the labelled inputs of a file. Raises as `ShellMeasure`."""
     from chainrule.features.classify.inputs import config_of, inputs_of
     from chainrule.features.classify.model import ClassifierModel
 

@@ -54,7 +54,10 @@ class LabelledOptions:
     def read(
         self, kind: InputKind, name: str, unit: str, config: Any, on_bad: OnBad, progress: Progress
     ) -> Sequence[Any]:
-        """The labelled inputs of a file. Raises TextError, SettingError; CycloptsError where options are for texts."""
+        """Return the labelled inputs of a file.
+
+        Raises TextError, SettingError; CycloptsError where options are for texts.
+        """
         from chainrule.features.classify.inputs import INPUTS
         from chainrule.features.classify.labelled.pairs import read_labelled_pairs
         from chainrule.features.classify.labelled.texts import read_labelled
@@ -82,7 +85,7 @@ class LabelledOptions:
         )
 
     def inputs(self, kind: InputKind, name: str, config: Any, progress: Progress) -> Sequence[Any]:
-        """The inputs of a file, without labels, of a kind that has files of its own. Raises as `read`."""
+        """Return the inputs of a file, without labels, of a kind that is read from special files. Raises as `read`."""
         from chainrule.features.classify.labelled.pairs import read_unlabelled_pairs
 
         if self == LabelledOptions() and kind.inputs is not None:
@@ -90,7 +93,7 @@ class LabelledOptions:
         return read_unlabelled_pairs(name, self._sides(kind), fields=self._both_fields, encoding=self.encoding)
 
     def _sides(self, kind: InputKind) -> Sides:
-        """What pairs are of. Raises CycloptsError where inputs are no pairs."""
+        """Return the kind of both sides of a pair. Raises CycloptsError where inputs are no pairs."""
         if kind.sides is None:
             raise CycloptsError(
                 msg=f"--field, --label-field and --encoding are for texts and pairs with labels, not {kind.plural}."

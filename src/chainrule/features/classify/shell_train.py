@@ -143,7 +143,7 @@ def finetune(
 
 
 def assess(model: ClassifierModel, examples: Sequence[Any], progress: Progress) -> Result:
-    """How well a classifier does, by the kind of its unit. Raises as `ClassifierModel.assess`."""
+    """Return how well a classifier does, by the kind of its unit. Raises as `ClassifierModel.assess`."""
     from chainrule.features.classify.units import unit_kind
 
     result: Result = unit_kind(model.classifier.unit).assess(model, examples, progress)
@@ -157,7 +157,7 @@ def show_classifier(
     *,
     json: bool,
 ) -> None:
-    """Prints what was trained, and how well it does on the test, if there is one."""
+    """Print what was trained, and how well it does on the test, if there is one."""
     from chainrule.features.classify.units import unit_kind
 
     if record["settings"]["valid_share"] and not record["validation_examples"]:
@@ -182,7 +182,7 @@ def show_classifier(
 
 
 def note_suspicious_labels(examples: Sequence[Labelled], unit: str, for_words: str) -> None:
-    """Prints notes on examples that may be a mistake: single words as texts, labels that occur once.
+    """Print notes on examples that may be a mistake: single words as texts, labels that occur once.
 
     for_words: the verb's option for labels of words.
     """
@@ -198,8 +198,10 @@ def note_suspicious_labels(examples: Sequence[Labelled], unit: str, for_words: s
 def report_finished_classifier(
     output: Path, settings: dict[str, Any], digest: Callable[[], str], others: dict[str, Any], *, json: bool
 ) -> None:
-    """As `report_finished_run`. settings: those of the training, as given. digest: of the labelled examples. others:
-    other given values, by their names in the record.
+    """Report a finished run, as `report_finished_run` does.
+
+    settings: those of the training, as given. digest: of the labelled examples. others: other given values, by their
+    names in the record.
     """
 
     def other_changes(before: dict[str, Any]) -> list[str]:

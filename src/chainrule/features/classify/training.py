@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 @takes(TrainClassifierOptions)
 def train_classifier(options: TrainClassifierOptions) -> ClassifierModel:
-    """A model of family classifier, trained from scratch on labelled inputs: texts, trees and others.
+    """Return a model of family classifier, trained from scratch on labelled inputs: texts, trees and others.
 
     examples: of the kind that the network reads, as `read_labelled` gives them for texts. network: a configuration, or
     the name of one: bag, lstm, gru, rnn, convolution, transformer and others of LABELLING; by default convolution-bag,
     lstm for words, and bag for pairs. unit: what is labelled; by default whole inputs, such as texts; "pair", two
     inputs with one label, as `read_labelled_pairs` gives them; "rating", two inputs with a number; "box", things in
-    pictures, as `read_boxes` gives them. tokenizer, markers: of texts, as in `train`. vectors: word vectors to
+    pictures, as `read_boxes` gives them. tokenizer, markers: for texts, as in `train`. vectors: word vectors to
     initialise token vectors with; embedding_width is their width by default. fixed_vectors: whether they are never
     updated; then all words that have a vector are known, even if no example has them. The rest is as in `train`. Ctrl-C
     ends the training with the best epoch so far, once there is one. Raises SettingError; TextError where labels are
@@ -111,7 +111,7 @@ def _tokenizer(
     markers: Markers,
     progress: Progress,
 ) -> Tokenizer:
-    """A tokenizer learned from the texts in inputs; an empty one where they have no texts.
+    """Return a tokenizer learned from the texts in inputs; an empty one where they have no texts.
 
     Raises as `tokenized` does.
     """
@@ -122,7 +122,7 @@ def _tokenizer(
 
 
 def _as_wide(network: LabellingConfig, vectors: Vectors) -> LabellingConfig:
-    """The configuration with the vectors' width as embedding_width, where that is left at its default."""
+    """Return the configuration with the vectors' width as embedding_width, where that is left at its default."""
     field = next((field for field in network.__dataclass_fields__.values() if field.name == "embedding_width"), None)
     if field is None or getattr(network, field.name) != field.default or not vectors.rows.size:
         return network
@@ -131,7 +131,7 @@ def _as_wide(network: LabellingConfig, vectors: Vectors) -> LabellingConfig:
 
 @takes(FinetuneOptions)
 def finetune(options: FinetuneOptions) -> ClassifierModel:
-    """Trains a network with a classification head on labelled texts; returns a model of family classifier.
+    """Train a network with a classification head on labelled texts; return a model of family classifier.
 
     model: a network of any family. examples: with a label for the text, for each of its words, or for a pair of
     sentences, as `unit` says; a pair is read as one text, [CLS] a [SEP] b [SEP], with the types of BERT where the

@@ -61,7 +61,7 @@ class UnitKind(NamedTuple):
 
 
 def _rating_targets(examples: Sequence[Any], labels: Sequence[str], config: Any) -> list[ndarray]:
-    """The distribution over labels of each example."""
+    """Return the distribution over labels of each example."""
     return list(shares_of(ratings_of(examples), labels)[:, None])
 
 
@@ -87,12 +87,12 @@ UNITS: Table[UnitKind] = Table(
 
 
 def unit_kind(unit: object) -> UnitKind:
-    """Return how a unit is learned: as labels, unless it has a row of its own."""
+    """Return how a unit is learned: as labels, unless the table has a row for it."""
     return UNITS[unit] if isinstance(unit, str) and unit in UNITS else LABEL
 
 
 def check_can(unit: object, verb: str) -> None:
-    """Raises SettingError where a classifier of a unit cannot classify, embed or assess."""
+    """Raise SettingError where a classifier of a unit cannot classify, embed or assess."""
     reason = unit_kind(unit).refused.get(verb)
     if reason is not None:
         raise SettingError(reason)

@@ -1,3 +1,3 @@
 """Several models on the same text: trained for it, saved before, or all smoothings."""
 
-USES = ("classify", "seq2seq", "serve")
+USES = ("classify", "metrics", "seq2seq", "serve")

@@ -40,7 +40,7 @@ def compare(
     *,
     progress: ProgressOption = None,
 ) -> Comparison:
-    """Measures models on one text, in one table, with paired tests against the best.
+    """Measure models on one text, in one table, with paired tests against the best.
 
     models: by the names that the table shows; or models and paths, with the paths as names. A path is opened only when
     its model is measured. The source is read once for each model. Raises TextError, ModelFormatError; SettingError if
@@ -55,7 +55,7 @@ def compare(
 
 @takes(FamiliesOptions)
 def compare_families(options: FamiliesOptions) -> Comparison:
-    """Trains models of all families on one text, from uniform to a mixture of the best, and measures them on another.
+    """Train models of all families on one text, from uniform to a mixture of the best, and measure them on another.
 
     The options are those of `FamiliesOptions`. Raises TextError, SettingError, EstimationError.
     """
@@ -75,7 +75,7 @@ def compare_families(options: FamiliesOptions) -> Comparison:
 
 @takes(SmoothingsOptions)
 def compare_smoothings(options: SmoothingsOptions) -> SmoothingTable:
-    """N-gram models of every smoothing at every order, trained on one text and measured on another.
+    """Train n-gram models of every smoothing at every order on one text, and measure them on another.
 
     The options are those of `SmoothingsOptions`. Raises TextError, SettingError, EstimationError.
     """
@@ -95,13 +95,13 @@ def compare_smoothings(options: SmoothingsOptions) -> SmoothingTable:
 def parts_of(
     source: Source | Paths | None, heldout: Source | Paths | None, progress: Progress
 ) -> tuple[Source, Source]:
-    """The text to train on and the text to measure on."""
+    """Return the text to train on and the text to measure on."""
     whole = Lines(sample_lines(progress), SAMPLE_NAME) if source is None else source_of(source)
     return train_and_heldout(whole, progress) if heldout is None else (whole, source_of(heldout))
 
 
 def with_validation(train: Source, minutes: float | None, progress: Progress) -> tuple[Source, Networks | None]:
-    """The text to train on and, if there is time for networks, their budget and validation text."""
+    """Return the text to train on and, if there is time for networks, their budget and validation text."""
     if minutes is None:
         return train, None
     rest, validation = split(train, _VALIDATED, progress).values()
@@ -109,14 +109,14 @@ def with_validation(train: Source, minutes: float | None, progress: Progress) ->
 
 
 def with_names(models: Mapping[str, Any] | Iterable[Any], kind: type) -> list[tuple[str, Any]]:
-    """Models and paths with their names: those in a list are called by their paths, or model 1, 2, ..."""
+    """Return models and paths with their names: those in a list are called by their paths, or model 1, 2, ..."""
     if isinstance(models, Mapping):
         return list(models.items())
     return [(f"model {i}" if isinstance(one, kind) else os.fspath(one), one) for i, one in enumerate(models, 1)]
 
 
 def _named(models: Mapping[str, AnyModel] | Iterable[AnyModel], progress: Progress) -> Iterator[tuple[str, Model]]:
-    """Models with their names, opened one at a time. Raises SettingError if two have the same name."""
+    """Yield models with their names, opened one at a time. Raises SettingError if two have the same name."""
     if isinstance(models, str | os.PathLike | Model):
         raise SettingError("compare takes several models; put a single one in a list")
     pairs = with_names(models, Model)

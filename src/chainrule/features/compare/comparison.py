@@ -35,7 +35,10 @@ _OMISSION = " Models that need more than twice the bits of the best are omitted.
 
 
 def plots_of(contenders: Sequence[Contender], best: Contender) -> list[Plot]:
-    """The plots that there is data for. best: only models measured on the same text as this one are drawn with it."""
+    """Return the plots that there is data for.
+
+    best: only models measured on the same text as this one are drawn with it.
+    """
     near_the_best = _near_the_best(contenders, best)
     drawn = [
         _learning_curves(contenders),
@@ -103,7 +106,7 @@ def _by_group(
 
 
 def _near_the_best(contenders: Sequence[Contender], best: Contender) -> list[tuple[int, Contender]]:
-    """The models comparable with the best that need at most twice its bits, each with its row in the table."""
+    """Return the models comparable with the best that need at most twice its bits, each with its row in the table."""
     return [
         (row, model)
         for row, model in enumerate(contenders)
@@ -136,20 +139,21 @@ class Comparison:
         return f"<Comparison of {len(self.contenders)} models>\n{self}"
 
     def __str__(self) -> str:
-        """The table and the notes below it."""
+        """Return the table and the notes below it."""
         return "\n".join([text_table(self.header(), self.rows()), "", *self.footnotes()])
 
     def _repr_html_(self) -> str:
         return html_table("", self.header(), self.rows(), self.footnotes())
 
     def plots(self) -> list[Plot]:
-        """Learning curves, and bits per byte by position and by frequency, as far as there is data."""
+        """Return learning curves, and bits per byte by position and by frequency, as far as there is data."""
         return plots_of(self.contenders, self.best)
 
     def plot(self, name: str | None = None) -> Figure:
-        """A matplotlib figure. name: learning-curves, by-position or by-frequency; by default the first with data.
+        """Return a matplotlib figure.
 
-        Raises SettingError if there is no such plot, or matplotlib is not installed.
+        name: learning-curves, by-position or by-frequency; by default the first with data. Raises SettingError if there
+        is no such plot, or matplotlib is not installed.
 
         good:  chainrule.compare(["lm/", "net/"], "heldout.txt").plot().savefig("bits.pdf")
         """
@@ -167,7 +171,7 @@ class Comparison:
         return list(dict.fromkeys(contender.measurement.text_signature for contender in self.contenders))
 
     def best_on(self, text: str) -> Contender:
-        """The model with the fewest bits per byte on the text of this signature; the first of equals.
+        """Return the model with the fewest bits per byte on the text of this signature; the first of equals.
 
         A model that is not a distribution is the best only if none is.
         """
@@ -193,11 +197,11 @@ class Comparison:
         return differences
 
     def spreads(self) -> list[Spread]:
-        """The spread of each configuration that has several models of different seeds on one text."""
+        """Return the spread of each configuration that has several models of different seeds on one text."""
         return list(self._spreads().values())
 
     def _spreads(self) -> dict[tuple[str | None, str], Spread]:
-        """The spreads by configuration and text. Models with the same seed are copies: only the first counts."""
+        """Return the spreads by configuration and text. Models with the same seed are copies: only the first counts."""
         groups: dict[tuple[str | None, str], dict[int, Contender]] = {}
         for contender in self.contenders:
             if contender.configuration is not None and contender.seed is not None:
@@ -211,7 +215,10 @@ class Comparison:
         return ["model", *columns, *self._perplexities(), "parameters", "train s", "eval s"]
 
     def rows(self) -> list[list[str]]:
-        """The cells, for people. ±95 %: half of the interval. p: of the paired test against the best on the text."""
+        """Return the cells, for people.
+
+        ±95 %: half of the interval. p: of the paired test against the best on the text.
+        """
         rows = []
         for contender, gap in zip(self.contenders, self.differences, strict=True):
             measured = contender.measurement
@@ -227,7 +234,7 @@ class Comparison:
         return rows
 
     def footnotes(self) -> list[str]:
-        """The lines below the table: the best model, signatures, spreads."""
+        """Return the lines below the table: the best model, signatures, spreads."""
         several = len(self.texts) > 1
         lines = []
         for n, text in enumerate(self.texts, 1):
@@ -254,14 +261,14 @@ class Comparison:
         return lines
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each model, of numbers, strings and None: for pandas.DataFrame."""
+        """Return a row for each model, of numbers, strings and None: for pandas.DataFrame."""
         return [
             {**contender.cost(), "p_value": gap.p_value if gap else None, **contender.measurement.to_dict()}
             for contender, gap in zip(self.contenders, self.differences, strict=True)
         ]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """A row for each model for JSON; null for figures that are infinite, unknown or do not apply.
+        """Return a row for each model for JSON; null for figures that are infinite, unknown or do not apply.
 
         `spread` is that of the models of its configuration, and the same in all their rows.
         """
@@ -282,7 +289,7 @@ class Comparison:
         ]
 
     def _perplexities(self) -> dict[str, Any]:
-        """The perplexities that are comparable between all contenders: column names and functions for cells."""
+        """Return the perplexities that are comparable between all contenders: column names and functions for cells."""
         if len(self.texts) > 1:
             return {}
         if len({contender.measurement.token_signature for contender in self.contenders}) > 1:
@@ -318,7 +325,7 @@ def _as_json(gap: Difference) -> dict[str, float | None]:
 
 
 def _spread_as_json(spread: Spread | None, name: str) -> dict[str, Any] | None:
-    """The spread for JSON; None if it does not count the model of this name."""
+    """Return the spread for JSON; None if it does not count the model of this name."""
     if spread is None or name not in spread.names:
         return None
     mean, deviation = finite(spread.mean), finite(spread.deviation)
@@ -342,6 +349,6 @@ class Contender:
     record: dict[str, Any] = field(default_factory=dict)  # of its training
 
     def cost(self) -> dict[str, Any]:
-        """The model's name, size and time of training: what rows begin with."""
+        """Return the model's name, size and time of training: what rows begin with."""
         size = {"parameters": self.parameters, "size_bytes": self.size}
         return {"model": self.name, **size, "train_seconds": self.train_seconds}

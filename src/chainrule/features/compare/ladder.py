@@ -62,7 +62,7 @@ _DISTINGUISHING = (
 
 
 def compare_models(models: Iterable[tuple[str, Model]], source: Source, progress: Progress = silent) -> Comparison:
-    """Measures named models one after the other; an iterator may open each only when it is needed.
+    """Measure named models one after the other; an iterator may open each only when it is needed.
 
     The source is read once for each model. Raises TextError; SettingError if there is no model.
     """
@@ -74,13 +74,13 @@ def compare_models(models: Iterable[tuple[str, Model]], source: Source, progress
 
 
 def parameters_of(model: Model) -> int | None:
-    """How many n-grams or weights a model has; None if its record does not say."""
+    """Return how many n-grams or weights a model has; None if its record does not say."""
     weights, ngrams = model.record.get("parameters"), model.record.get("ngrams")
     return weights if ngrams is None else sum(ngrams)
 
 
 def size_of(model: Model) -> int | None:
-    """The bytes of a model's arrays in its folder, without those of the tokenizer and the speller.
+    """Return the bytes of a model's arrays in its folder, without those of the tokenizer and the speller.
 
     None if the model cannot be saved, as a probing binary of KenLM.
     """
@@ -105,7 +105,7 @@ def _saved_contender(name: str, model: Model, source: Source, progress: Progress
 
 
 def _configuration(model: Model) -> str | None:
-    """A string that is the same for models that differ only in their seeds; None if the record does not say.
+    """Return a string that is the same for models that differ only in their seeds; None if the record does not say.
 
     Models of different texts, of the same text read differently, or changed after training have different
     configurations: they do not differ by chance.
@@ -166,7 +166,7 @@ def run_ladder(
     networks: Networks | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Compares uniform, n-grams of orders 1 to `order`, networks of every family, an LSTM on the residual of the best
+    """Compare uniform, n-grams of orders 1 to `order`, networks of every family, an LSTM on the residual of the best
     n-grams where the vocabulary is small, and mixtures of the networks with the best n-grams.
 
     networks: None for no networks and no mixtures. Each model is trained from token ids by itself, so that its seconds
@@ -185,7 +185,7 @@ def run_ladder(
 
 
 def check_overlap(measurement: Measurement, heldout: Source) -> None:
-    """Raises EstimationError if no token of a held-out text occurs in the training text: figures would mean nothing."""
+    """Raise EstimationError if no token of a held-out text occurs in the training text: figures would mean nothing."""
     if measurement.oov == measurement.tokens - measurement.documents:
         raise EstimationError(
             f"{', '.join(heldout.sources)}: none of its tokens occurs in the training text, so models cannot be "
@@ -211,7 +211,7 @@ def _contender(rung: _Rung, measurement: Measurement, progress: Progress) -> Con
 def _rungs(
     tokens: Tokenized, configs: list[NGramConfig], networks: Networks | None, progress: Progress
 ) -> Iterator[_Rung]:
-    """The models, each yielded when it is trained."""
+    """Yield the models, each yielded when it is trained."""
     learner = tokens.tokenizer
     speller = train_speller(  # the same for every rung
         learner, tokens.stream, UniformConfig(), tokens.left_out, tokens.literal_unknowns
@@ -238,8 +238,8 @@ def _rungs(
 
 
 def networks_for(vocabulary_size: int) -> Iterator[tuple[str, NetworkConfig]]:
-    """Every family of networks that reads texts, of a size that its minutes choose; the recurrent one with and without
-    gates.
+    """Yield every family of networks that reads texts, of a size that its minutes choose; the recurrent one with and
+    without gates.
     """
     output: OutputKind = "adaptive" if vocabulary_size > LARGE_VOCABULARY else "full"
     for family, kind in configs_of(CAUSAL_NETWORK).items():
@@ -302,8 +302,9 @@ def _train_network(
 def _train_residual(
     tokens: Tokenized, ngram: NGramConfig, speller: Speller, options: StreamOptions, progress: Progress
 ) -> _Rung:
-    """An LSTM on the residual of an n-gram model, whose folds are a part of the minutes. It is no part of the mixture,
-    which has both.
+    """Return an LSTM on the residual of an n-gram model, whose folds are a part of the minutes.
+
+    It is no part of the mixture, which has both.
     """
     assert options.validation is not None
     run, size = TrainingRun(began=time.monotonic()), tokens.tokenizer.vocabulary_size
@@ -318,7 +319,8 @@ def _train_residual(
 
 
 def _mix_best(rungs: list[_Rung], validation: Source, progress: Progress) -> Iterator[_Rung]:
-    """Mixtures of those models that have enough weight when all are mixed, at least two; their seconds are of all.
+    """Yield mixtures of those models that have enough weight when all are mixed, at least two; their seconds are of
+    all.
 
     First with constant weights, then with weights that depend on the context.
     """
@@ -338,7 +340,7 @@ def _mixture(rungs: list[_Rung], config: MixtureConfig, validation: Source, prog
 
 
 def _compile_kernels() -> None:
-    """Trains and queries a tiny model, so that no row of the table pays for compiling or loading kernels."""
+    """Train and query a tiny model, so that no row of the table pays for compiling or loading kernels."""
     from chainrule.ngram.training import train_ngram
 
     stream = np.array([3, END], np.int32)

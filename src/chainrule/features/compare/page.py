@@ -32,7 +32,7 @@ def report_page(
     notes: Sequence[str],
     explorer: Explorer | None = None,
 ) -> str:
-    """The page as HTML. drawn: the SVGs of its plots, by name; a plot without one is shown as a table only.
+    """Return the page as HTML. drawn: the SVGs of its plots, by name; a plot without one is shown as a table only.
 
     about: the texts of training and measurement. command: the one that wrote the page. notes: lines below the table.
     """

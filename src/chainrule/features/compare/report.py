@@ -27,7 +27,7 @@ FILES = (TABLE, FIGURES, PAGE, *(f"{name}.svg" for name in PLOT_NAMES))
 
 
 def check_report_folder(folder: Path, *, overwrite: bool) -> None:
-    """Checks, before the work, that a report may be written. Raises OutputError."""
+    """Check, before the work, that a report may be written. Raises OutputError."""
     if folder.suffix.lower() in (".html", ".svg", ".png", ".pdf", ".md", ".json") and not folder.is_dir():
         raise OutputError(f"{folder}: a report is a folder with {PAGE} in it; leave {folder.suffix} out")
     if folder.exists() and not folder.is_dir():
@@ -49,7 +49,7 @@ def write_report(
     explorer: Explorer | None = None,
     overwrite: bool = False,
 ) -> list[str]:
-    """Writes a report into a folder, and gives the names of its files. Those of an earlier report are removed.
+    """Write a report into a folder, and return the names of its files. Those of an earlier report are removed.
 
     about: the texts that were trained and measured on. command: the one that made the comparison, for the page.
     explorer: how to look into the models. Raises OutputError. Plots need matplotlib; without it, the page has tables.
@@ -69,7 +69,7 @@ def write_report(
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:
-    """Raises OutputError."""
+    """Write the files of a report into a folder, in place of an older report. Raises OutputError."""
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _markdown(comparison: Comparison | SmoothingTable, about: str) -> str:
-    """The tables as a Markdown page."""
+    """Return the tables as a Markdown page."""
     footer = "\n".join(f"- {markdown_code(line)}" for line in comparison.footnotes())
     if isinstance(comparison, SmoothingTable):
         tables = [f"## {title}\n\n{markdown_table(comparison.header(), rows)}" for title, rows in comparison.tables()]

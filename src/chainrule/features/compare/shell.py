@@ -64,7 +64,7 @@ def compare_smoothings(
     markers: Markers,
     progress: Progress,
 ) -> SmoothingTable:
-    """The table, computed. Raises TextError, SettingError, EstimationError; CycloptsError for an unknown name."""
+    """Compute the table. Raises TextError, SettingError, EstimationError; CycloptsError for an unknown name."""
     from chainrule.features.compare.smoothings import smoothing_table
 
     for name in options.smoothings:
@@ -196,7 +196,7 @@ def _show(
     report: Path | None,
     models: Sequence[str] = (),
 ) -> None:
-    """Writes a report, if it has a folder, and shows the table. models: the paths of those that were saved."""
+    """Write a report, if it has a folder, and show the table. models: the paths of those that were saved."""
     if report is not None:
         from chainrule.features.compare.report import PAGE, write_report
 
@@ -219,7 +219,7 @@ def _compare_labels(
     minutes: float | None = None,
     **options: Any,
 ) -> None:
-    """Prints a table of networks that label. Raises TextError, SettingError."""
+    """Print a table of networks that label. Raises TextError, SettingError."""
     from chainrule.features.classify.inputs import INPUTS
     from chainrule.features.classify.network.config import LABELLING
     from chainrule.features.compare.supervised import compare_labels
@@ -247,7 +247,7 @@ def _compare_labels(
 def _compare_models(
     models: tuple[str, ...], text: str, tokenizer: TokenizerFlags, markers: Markers | None, reading: TextOptions
 ) -> tuple[Comparison, str]:
-    """Compares saved models; also says what the table is about."""
+    """Compare saved models; also say what the table is about."""
     from chainrule.base.files import describe_duplicate
     from chainrule.features.compare.ladder import compare_models
 
@@ -280,7 +280,7 @@ def _compare_families(
     markers: Markers,
     reading: TextOptions,
 ) -> tuple[Comparison, str]:
-    """Trains every model on the texts and compares them; also says what the table is about."""
+    """Train every model on the texts and compare them; also say what the table is about."""
     from chainrule.features.compare.compare import SAMPLE_NAME, with_validation
     from chainrule.features.compare.ladder import run_ladder
 
@@ -304,7 +304,7 @@ def _compare_families(
 
 
 def _about_networks(whole: str, heldout: str | None, minutes: float) -> str:
-    """What a table with networks is about: their text has a third part, to choose weights by."""
+    """Describe a table with networks: their text has a third part, to choose weights by."""
     trained, chosen, measured = ("85.5 %", "4.5 %", "10 %") if heldout is None else ("95 %", "5 %", heldout)
     longer = ", which is short for a network: try --minutes 10" if minutes < _SHORT else ""
     return (
@@ -321,7 +321,7 @@ def _about(train: Source, measured: Source) -> str:
 def _train_and_heldout(
     texts: tuple[str, ...], heldout: str | None, reading: TextOptions
 ) -> Iterator[tuple[Source, Source, Progress]]:
-    """The text to train on, the text to measure on, and a progress bar; afterwards, prints notes on repairs."""
+    """Yield the text to train on, the text to measure on, and a progress bar; afterwards, print notes on repairs."""
     from chainrule.features.compare.compare import parts_of
 
     check_read_once(*texts, heldout)
@@ -341,7 +341,7 @@ def _train_and_heldout(
 
 
 def compare_pairs(models: tuple[str, ...], options: PairsOptions, show: ResultOptions) -> None:
-    """Measures seq2seq models and shows a table. Raises as `evaluate_pairs`."""
+    """Measure seq2seq models and show a table. Raises as `evaluate_pairs`."""
     from chainrule.base.files import describe_duplicate
     from chainrule.features.compare.supervised import compare_pairs as compare_all
 

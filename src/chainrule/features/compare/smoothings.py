@@ -56,7 +56,7 @@ class SmoothingTable:
         return f"<SmoothingTable of {len(self.smoothings)} smoothings>\n{self}"
 
     def __str__(self) -> str:
-        """Both tables, and the notes below them."""
+        """Return both tables, and the notes below them."""
         parts = [f"{title}\n\n{text_table(self.header(), rows)}" for title, rows in self.tables()]
         return "\n\n".join([*parts, "\n".join(self.footnotes())])
 
@@ -64,14 +64,14 @@ class SmoothingTable:
         return html_tables(self.tables(), self.header(), self.footnotes())
 
     def tables(self) -> list[tuple[str, list[list[str]]]]:
-        """The title and rows of each table."""
+        """Return the title and rows of each table."""
         return [
             ("bits per byte", self.rows(lambda measurement: f"{measurement.bits_per_byte:.4f}")),
             ("perplexity per token", self.rows(lambda measurement: f"{measurement.perplexity:,.2f}")),
         ]
 
     def footnotes(self) -> list[str]:
-        """Notes below the tables."""
+        """Return the notes below the tables."""
         name, order = self.best
         best = self.measurements[name, order]
         lines = [f"best by bits per byte: {name}, order {order}", f"signature  {best.signature}"]
@@ -85,7 +85,7 @@ class SmoothingTable:
         return ["smoothing", *(f"order {order}" for order in self.orders)]
 
     def rows(self, cell: Callable[[Measurement], str]) -> list[list[str]]:
-        """A row for each smoothing, a cell for each order, with a star if the model is no distribution."""
+        """Return a row for each smoothing, a cell for each order, with a star if the model is no distribution."""
         return [
             [name, *(cell(measurement) + "*" * (not measurement.is_distribution) for measurement in self._row(name))]
             for name in self.smoothings
@@ -97,14 +97,14 @@ class SmoothingTable:
         return [name for name in self.smoothings if any(measurement.impossible for measurement in self._row(name))]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """An entry for each smoothing and order; null stands for infinity."""
+        """Return an entry for each smoothing and order; null stands for infinity."""
         return [
             {"smoothing": name, "order": order, **measurement.as_json()}
             for (name, order), measurement in self.measurements.items()
         ]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each smoothing and order, each cell a number or a string: for pandas.DataFrame."""
+        """Return a row for each smoothing and order, each cell a number or a string: for pandas.DataFrame."""
         return [
             {"smoothing": name, "order": order, **measurement.to_dict()}
             for (name, order), measurement in self.measurements.items()
@@ -125,7 +125,7 @@ def smoothing_table(
     markers: Markers = "error",
     progress: ProgressOption = None,
 ) -> SmoothingTable:
-    """Measures orders 1 to `order` of each smoothing, all estimated from the same counts.
+    """Measure orders 1 to `order` of each smoothing, all estimated from the same counts.
 
     Weights and constants are estimated from the training text only. Raises TextError, SettingError, EstimationError.
     """

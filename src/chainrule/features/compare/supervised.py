@@ -17,11 +17,11 @@ from chainrule.base.tables import cell, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, prefix_errors
 from chainrule.evaluation.resampling import p_value_of_sums
-from chainrule.evaluation.texts.bleu import Bleu
 from chainrule.features.classify.network.config import LABELLING
 from chainrule.features.classify.training import train_classifier
 from chainrule.features.compare.compare import with_names
 from chainrule.features.compare.config import LabelsOptions
+from chainrule.features.metrics.bleu import Bleu
 from chainrule.features.seq2seq.measurement import PairMeasurement, measure_pairs
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.seq2seq.options import MeasureOptions
@@ -72,7 +72,7 @@ class LabelComparison:
         return html_table("", *self.table())
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The header and the cells, for people."""
+        """Return the header and the cells, for people."""
         header = ["network", "vectors", "accuracy", "95 %", "macro F1", "nats", "parameters", "seconds"]
         cells = []
         for row in self.rows:
@@ -92,17 +92,17 @@ class LabelComparison:
         return header, cells
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each network, of numbers, strings and None: for pandas.DataFrame."""
+        """Return a row for each network, of numbers, strings and None: for pandas.DataFrame."""
         return [{**named_figures(row, _ABOUT), **row.result.to_dict()} for row in self.rows]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """A row for each network for JSON, with all figures."""
+        """Return a row for each network for JSON, with all figures."""
         return [{**named_figures(row, _ABOUT), **row.result.as_json()} for row in self.rows]
 
 
 @takes(LabelsOptions)
 def compare_labels(examples: Sequence[Any], test: Sequence[Any], options: LabelsOptions) -> LabelComparison:
-    """Trains each network on the same examples and measures it on others.
+    """Train each network on the same examples and measure it on others.
 
     The options are those of `LabelsOptions`. Raises what `train_classifier` does; SettingError where networks read
     different kinds of inputs.
@@ -171,7 +171,7 @@ class PairComparison:
         return html_table("", *self.table(), self.footnotes())
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The header and the cells, for people. Perplexity is shown where all models cut the targets alike."""
+        """Return the header and the cells, for people. Perplexity is shown where all models cut the targets alike."""
         are_alike = len({row.measurement.signature for row in self.rows}) == 1
         perplexity = ["perplexity"] if are_alike else []
         header = ["model", *perplexity, "bits/byte", "BLEU", "95 %", "p", "chrF", "95 %", "length ratio"]
@@ -188,17 +188,17 @@ class PairComparison:
         return [*header, "parameters", "train s", "eval s"], cells
 
     def footnotes(self) -> list[str]:
-        """The lines below the table: how many pairs there were, and the variants of the scores."""
+        """Return the lines below the table: how many pairs there were, and the variants of the scores."""
         scores = self.rows[0].measurement.scores
         variants = [f"{score.name}  {score.variant}" for score in scores.scores if score.name in ("BLEU", "chrF")]
         return [f"{scores.texts:,} pairs; p: a paired test of BLEU against the best", *variants]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each model, of numbers, strings and None: for pandas.DataFrame."""
+        """Return a row for each model, of numbers, strings and None: for pandas.DataFrame."""
         return [{**_about_pairs(row), **row.measurement.to_dict()} for row in self.rows]
 
     def as_json(self) -> list[dict[str, Any]]:
-        """A row for each model for JSON."""
+        """Return a row for each model for JSON."""
         return [{**_about_pairs(row), **row.measurement.as_json()} for row in self.rows]
 
 
@@ -206,7 +206,7 @@ class PairComparison:
 def compare_pairs(
     models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel], pairs: Pairs, options: MeasureOptions
 ) -> PairComparison:
-    """Measures seq2seq models on the same pairs, in one table, with paired tests of BLEU against the best.
+    """Measure seq2seq models on the same pairs, in one table, with paired tests of BLEU against the best.
 
     models: by the names that the table shows; or models and paths, with the paths as names. The options are those of
     `MeasureOptions`. Raises SettingError, also if there is no model or sacrebleu is not installed;
@@ -254,7 +254,7 @@ def _compare_pairs(
 
 
 def _opened(models: Mapping[str, AnyPairModel] | Iterable[AnyPairModel]) -> Iterator[tuple[str, Seq2SeqModel]]:
-    """Each model with its name, opened when it is needed."""
+    """Yield each model with its name, opened when it is needed."""
     for name, one in with_names(models, Seq2SeqModel):
         yield name, one if isinstance(one, Seq2SeqModel) else load(Path(one), Seq2SeqModel)
 

@@ -69,7 +69,7 @@ class LimitedNetwork:
         self.stream_signature = f"{model.stream_signature}|sees:{most} {'words' if words else 'tokens'}"
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Raises WrongModelError: it reads given texts, and is not asked for anything else."""
+        """Raise WrongModelError: it scores texts, and does nothing else."""
         raise WrongModelError(f"a network with a limited context scores texts; {name} is of the network itself")
 
     def score(
@@ -91,7 +91,7 @@ class LimitedNetwork:
     def score_stream_with_unknown(
         self, stream: Tokens, on_share: Callable[[float], None] | None = None, *, unknown: bool = True
     ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-        """The log-probabilities of a stream's tokens, and of <unk> at their positions; as a `NeuralModel` gives them.
+        """Return the log-probabilities of a stream's tokens, and of <unk> at their positions, as a `NeuralModel` does.
 
         on_share: a callback for the share of the stream that is done, from 0 to 1.
         """
@@ -116,7 +116,7 @@ class LimitedNetwork:
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
     ) -> tuple[list[Float32[ndarray, " T"]], list[Float32[ndarray, " T"]]]:
-        """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
+        """Return the log-probabilities of each sequence's tokens, and of <unk> at their positions."""
         texts = after_prefixes(sequences, prefixes, self.vocabulary_size, end=end)
         rows = [[text] if self.network.memory == "stream" else documents_of(text) for text, _ in texts]
         read = iter(self._read([part for own in rows for part in own], alone=reads_alone(self.network)))
@@ -137,7 +137,7 @@ class LimitedNetwork:
         alone: bool = True,
         on_share: Callable[[float], None] | None = None,
     ) -> list[Contexts]:
-        """What is expected before each token of some rows, of which each begins a text. The arguments: see above."""
+        """Return what is expected before each token of some rows, of which each begins a text."""
         borders = self._borders if borders is None else borders
         contexts = [no_contexts(len(row) - 1) for row in rows]
         windows = [(number, window) for number, row in enumerate(rows) for window in self._windows(row)]
@@ -174,7 +174,7 @@ class LimitedNetwork:
         return contexts
 
     def _windows(self, row: Tokens) -> Iterator[Window]:
-        """The windows in which the tokens of a row are expected, in order."""
+        """Yield the windows in which the tokens of a row are expected, in order."""
         starts = np.flatnonzero(_begins_words(self._tokenizer, row)) if self._words else np.arange(len(row))
         if not len(row):
             return
@@ -188,7 +188,7 @@ class LimitedNetwork:
             yield from self._fitting(Window(seen, first, stop, self._keeps_begin))
 
     def _fitting(self, window: Window) -> Iterator[Window]:
-        """A window; a token at a time where it is longer than the network reads at once."""
+        """Yield a window, or one for each token where it is longer than the network reads at once."""
         context = self.network.encoder.context
         if context is None or window.stop - 1 - window.seen + window.begins <= context:
             yield window
@@ -199,7 +199,7 @@ class LimitedNetwork:
 
 
 def _begins_words(tokenizer: Tokenizer, row: Tokens) -> Bool[ndarray, " T"]:
-    """Whether each token of a row is the first of a word."""
+    """Return whether each token of a row is the first of a word."""
     spelled = [b"\n" if token == END else tokenizer.vocabulary.token_bytes(token) for token in row.tolist()]
     text = b" ".join(spelled).replace(b" \n", b"\n").replace(b"\n ", b"\n")
     if not text.endswith(b"\n"):
@@ -211,7 +211,7 @@ def _begins_words(tokenizer: Tokenizer, row: Tokens) -> Bool[ndarray, " T"]:
 
 
 def _begin_word(own: Contexts, place: int, end: float, unknown: float, *, unknown_begins: bool) -> None:
-    """Joins what two windows expect at a place: that of the word before, and the last one noted, of the word there.
+    """Join what two windows expect at a place: that of the word before, and the last one noted, of the word there.
 
     end, unknown: of the word before: log P(it ends), and of <unk>. unknown_begins: whether <unk> begins a word.
     """

@@ -49,7 +49,7 @@ class DetectedText:
     curvature: float | None = None
 
     def statistics(self) -> dict[str, float]:
-        """The statistics by name; each is larger where a machine is likelier to have written the text."""
+        """Return the statistics by name; each is larger where a machine is likelier to have written the text."""
         ranked = self.ranked
         curvature = {} if self.curvature is None else {"curvature": self.curvature}
         return {"log-probability": ranked.mean_log_prob, "log-rank": -ranked.mean_log_rank, **curvature}
@@ -65,7 +65,7 @@ class DetectedText:
         return f"{shares}; {means}{curvature}"
 
     def to_dict(self) -> dict[str, Any]:
-        """A row for pandas."""
+        """Return a row for pandas."""
         names = [f"top_{bound}" for bound in BOUNDS]
         shares = dict(zip(names, np.cumsum(self.ranked.shares[:-1]).tolist(), strict=True))
         figures = {"mean_log_prob": self.ranked.mean_log_prob, "mean_log_rank": self.ranked.mean_log_rank}
@@ -73,7 +73,7 @@ class DetectedText:
         return {"text": self.text, "tokens": len(self.ranked.ranks), **shares, **figures, **curvature}
 
     def __str__(self) -> str:
-        """A line for each token: its rank, log-probability and text; then the figures."""
+        """Return a line for each token: its rank, log-probability and text; then the figures."""
         lines = [
             f"{row['rank']}\t{row['log_prob']:.6f}\t{printable(on_one_line(row['token'].strip()))}"
             for row in self.to_records()
@@ -81,11 +81,11 @@ class DetectedText:
         return "\n".join([*lines, self.figures, ""])
 
     def as_json(self) -> dict[str, Any]:
-        """The figures and the tokens, for JSON."""
+        """Return the figures and the tokens, for JSON."""
         return cast("dict[str, Any]", finite_figures({**self.to_dict(), "ranked": self.to_records()}))
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each token."""
+        """Return a row for each token."""
         columns = zip(self.ranked.pieces, self.ranked.ranks.tolist(), self.ranked.log_probs.tolist(), strict=True)
         return [{"token": piece, "rank": rank, "log_prob": log_prob} for piece, rank, log_prob in columns]
 
@@ -99,7 +99,7 @@ class DetectionMeasurement:
     by_statistic: dict[str, Roc]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each statistic, with how many texts it was measured on."""
+        """Return a row for each statistic, with how many texts it was measured on."""
         rows = []
         for name, curve in self.by_statistic.items():
             low, high = curve.interval
@@ -130,11 +130,11 @@ class DetectionMeasurement:
         return f"{table}\n{self.human:,} texts by people, {self.machine:,} by a machine"
 
     def as_json(self) -> list[dict[str, Any]]:
-        """The statistics, for JSON."""
+        """Return the statistics, for JSON."""
         return self.to_records()
 
     def plot(self) -> Figure:
-        """The ROC curves."""
+        """Return the ROC curves."""
         lines = [
             Line(label=name, x=(100 * curve.false_positives).tolist(), y=(100 * curve.true_positives).tolist())
             for name, curve in self.by_statistic.items()
@@ -159,7 +159,7 @@ class DetectionMeasurement:
 
 @takes(DetectOptions)
 def detect(model: CausalModel, texts: Iterable[str], options: DetectOptions) -> list[DetectedText]:
-    """The rank and log-probability of each token of some texts under a model.
+    """Return the rank and log-probability of each token of some texts under a model.
 
     The options are those of `DetectOptions`. Raises SettingError, TextError, MarkerError.
 
@@ -196,7 +196,8 @@ def _detect(model: CausalModel, texts: Iterable[str], options: DetectOptions, pr
 def measure_detection(
     model: CausalModel, human: Iterable[str], machine: Iterable[str], options: DetectOptions
 ) -> DetectionMeasurement:
-    """How well a model's statistics tell texts by machines from those of people; the options are those of `detect`.
+    """Return how well a model's statistics tell texts by machines from those of people; the options are those of
+    `detect`.
 
     good:  chainrule.measure_detection(model, human=people, machine=model.generate(n=100)).to_records()
     """
@@ -226,7 +227,10 @@ _COMPARISON = (
 
 
 class ShownToken(NamedTuple):
-    """before: the white space before it. group: the index of its group of ranks, from 0. title: the tooltip."""
+    """A token on a page.
+
+    before: the white space before it. group: the index of its group of ranks, from 0. title: the tooltip.
+    """
 
     before: str
     text: str
@@ -235,14 +239,14 @@ class ShownToken(NamedTuple):
 
 
 class ShownText(NamedTuple):
-    """figures: the figures below the text."""
+    """A text on a page, with its figures. figures: the figures below the text."""
 
     tokens: Sequence[ShownToken]
     figures: str
 
 
 def draw_ranks(texts: Iterable[DetectedText], path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Draws texts as a page, .html, with each token in the colour of its rank. Raises OutputError.
+    """Draw texts as a page, .html, with each token in the colour of its rank. Raises OutputError.
 
     good:  chainrule.draw_ranks(chainrule.detect(model, ["a text"]), "ranks.html")
     """
@@ -266,7 +270,7 @@ def draw_ranks(texts: Iterable[DetectedText], path: str | os.PathLike[str], *, o
 
 
 def without_space(piece: str) -> tuple[str, str]:
-    """The white space before a token, and the rest; a token of white space alone is kept."""
+    """Return the white space before a token, and the rest; a token of white space alone is kept."""
     token = piece.lstrip() or piece
     return piece[: len(piece) - len(token)], token
 
@@ -280,7 +284,7 @@ def draw_quiz(
     seed: int = 0,
     overwrite: bool = False,
 ) -> None:
-    """Draws a page, .html, on which a person says of each text who wrote it. n: how many texts of each kind.
+    """Draw a page, .html, on which a person says of each text who wrote it. n: how many texts of each kind.
 
     Raises SettingError, OutputError.
     """
@@ -301,12 +305,12 @@ def _write(path: Path, page: str, *, overwrite: bool) -> None:
 
 
 def ranks_page(title: str, groups: Sequence[str], texts: Sequence[ShownText]) -> str:
-    """A page with the tokens of texts in colours. groups: what the colours mean."""
+    """Return a page with the tokens of some texts in colours. groups: what the colours mean."""
     return render("ranks.html.j2", title=title, about=_ABOUT, groups=groups, texts=texts)
 
 
 def quiz_page(people: Sequence[str], machines: Sequence[str], seed: int) -> str:
-    """A page on which a person says of each text, in random order, who wrote it. The key is in the page."""
+    """Return a page on which a person says of each text, in random order, who wrote it. The key is in the page."""
     texts = [*((text, "p") for text in people), *((text, "m") for text in machines)]
     order = np.random.default_rng(seed).permutation(len(texts)).tolist()
     return render(

@@ -41,13 +41,13 @@ class Filler(Protocol):
     """A masked model."""
 
     def fill(self, sequence: Int32[ndarray, " T"]) -> Float32[ndarray, "masks V"]:
-        """log P(token | the rest) for every token at each mask, <s>, of a sequence."""
+        """Return log P(token | the rest) for every token at each mask, <s>, of a sequence."""
 
 
 def perturb(
     filler: Filler, tokenizer: Tokenizer, text: str, count: int, rng: np.random.Generator, share: float = MASKED_SHARE
 ) -> list[str]:
-    """A text with a share of its tokens filled anew, at least one, `count` times. Raises MarkerError."""
+    """Return a text with a share of its tokens filled anew, at least one, `count` times. Raises MarkerError."""
     encoded = tokenizer.encode_texts([text])
     ids = encoded.ids[:-1]
     surfaces = [encoded.surface(i) for i in range(len(ids))]
@@ -77,9 +77,9 @@ def curvatures(
     seed: int,
     progress: Progress = silent,
 ) -> Float64[ndarray, " texts"]:
-    """The normalised curvature of each text; 0 where all its perturbations are equally likely.
+    """Return the normalised curvature of each text; 0 where all its perturbations are equally likely.
 
-    Text i has a random stream of its own, from the seed and i. Raises MarkerError.
+    Text i has a separate random stream, from the seed and i. Raises MarkerError.
     """
     found = np.zeros(len(texts))
     for i, text in enumerate(texts):
@@ -136,7 +136,7 @@ def rank_texts(
     *,
     likelier: int = _LIKELIER,
 ) -> list[RankedText]:
-    """Ranks the tokens of texts.
+    """Rank the tokens of each text.
 
     likelier: how many of the likeliest tokens to name in each place. Raises TextError for a text without tokens;
     MarkerError.
@@ -166,7 +166,10 @@ def rank_texts(
 def _rank_batch(
     model: LanguageModel[Any], sequences: Sequence[Tokens], likelier: int, report: Callable[[int], None]
 ) -> list[tuple[Int64[ndarray, " T"], Float64[ndarray, " T"], Int32[ndarray, "T k"]]]:
-    """Steps through some sequences. report: called after each step, with how many tokens were ranked."""
+    """Rank the tokens of some sequences, step by step.
+
+    report: called after each step, with how many tokens were ranked.
+    """
     lengths = [len(sequence) for sequence in sequences]
     named = min(likelier, model.vocabulary_size)
     columns = [
@@ -193,8 +196,8 @@ def _rank_batch(
 
 
 def _pieces(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[str]]:
-    """The text of each token with the white space before it; a character that is split among tokens belongs to the
-    first.
+    """Return the text of each token with the white space before it; a character that is split among tokens belongs to
+    the first.
     """
     encoded = tokenizer.encode_texts(texts)
     aligned = tokenizer.align(encoded)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def document_scores(block: Block, model: Model, other: Model | None = None) -> Float64[ndarray, " documents"]:
-    """The score of each document of a block, in bits per token."""
+    """Return the score of each document of a block, in bits per token."""
     log_probs, tokens = score_documents(model.language_model, model.speller, model.tokenizer.encode_block(block))
     if other is not None:
         theirs, _ = score_documents(other.language_model, other.speller, other.tokenizer.encode_block(block))
@@ -51,7 +51,7 @@ def document_scores(block: Block, model: Model, other: Model | None = None) -> F
 def score_blocks(
     source: Source, scores: ScoreFile, model: Model, other: Model | None = None, progress: Progress = silent
 ) -> Iterator[tuple[Block, Float32[ndarray, " documents"]]]:
-    """Scores every block of a source, and appends the scores to the file. Raises TextError."""
+    """Score every block of a source, and append the scores to the file. Raises TextError."""
     for block in source.blocks(progress, "scoring"):
         yield block, scores.append(document_scores(block, model, other))
 
@@ -66,7 +66,7 @@ def passing(
     below: float | None = None,
     progress: Progress = silent,
 ) -> tuple[Iterator[Block], float]:
-    """The documents that pass, and the highest score that passes.
+    """Return the documents that pass, and the highest score that passes.
 
     Give either keep, a share of the documents, or below, a score in bits per token. Raises SettingError; TextError
     while the source is read.
@@ -81,7 +81,7 @@ def passing(
 
 
 def check_limits(keep: float | None, below: float | None) -> None:
-    """Raises SettingError unless exactly one limit is given, in its range."""
+    """Raise SettingError unless exactly one limit is given, in its range."""
     if (keep is None) == (below is None):
         raise SettingError("give either keep, a share of the documents, or below, a score in bits per token")
     if keep is not None and not 0 < keep <= 1:
@@ -93,7 +93,7 @@ def check_limits(keep: float | None, below: float | None) -> None:
 def choose_documents(
     source: Source, scores: ScoreFile, threshold: Threshold, progress: Progress = silent
 ) -> Iterator[Block]:
-    """Reads a scored source again: the documents that pass, in order.
+    """Read a scored source again, and yield the documents that pass, in order.
 
     Raises TextError, also if the source no longer has as many documents as scores.
     """
@@ -133,7 +133,7 @@ class Threshold:
     ties: int
 
     def passes(self, scores: Float32[ndarray, " scores"]) -> Bool[ndarray, " scores"]:
-        """Which of the next scores pass. Call it on all scores in order: ties are counted across calls."""
+        """Return which of the next scores pass. Call it on all scores in order: ties are counted across calls."""
         passing = scores < np.float32(self.value)
         equal = np.flatnonzero(scores == np.float32(self.value))[: self.ties]
         passing[equal] = True
@@ -155,14 +155,14 @@ class ScoreFile:
         self._file.close()
 
     def append(self, scores: Float64[ndarray, " scores"]) -> Float32[ndarray, " scores"]:
-        """Appends scores, and returns them as they are stored: in float32, NaN as infinity."""
+        """Append scores, and return them as they are stored: in float32, NaN as infinity."""
         kept = np.where(np.isnan(scores), np.inf, scores).astype(np.float32)
         self._file.write(kept.tobytes())
         self.size += kept.size
         return kept
 
     def chunks(self) -> Iterator[Float32[ndarray, " scores"]]:
-        """All scores, a batch at a time."""
+        """Yield all scores, a batch at a time."""
         self._file.seek(0)
         while data := self._file.read(4 * _BATCH):
             yield np.frombuffer(data, np.float32)
@@ -173,7 +173,7 @@ class ScoreFile:
         return np.frombuffer(self._file.read(4 * count), np.float32)
 
     def lowest(self, count: int) -> Threshold:
-        """The threshold that exactly `count` scores pass, 1 to size."""
+        """Return the threshold that exactly `count` scores pass, 1 to size."""
         rank = count - 1
         upper, before = self._bucket(rank, _HALF, None)
         key, before_key = self._bucket(rank - before, 0, upper)
@@ -181,7 +181,7 @@ class ScoreFile:
         return Threshold(value, count - before - before_key)
 
     def _bucket(self, rank: int, shift: int, upper: int | None) -> tuple[int, int]:
-        """The half of a key, at bit `shift`, of the score at this rank; and how many scores have a lower one.
+        """Return the half of a key, at bit `shift`, of the score at this rank; and how many scores have a lower one.
 
         upper: count only scores whose upper half key is this one.
         """
@@ -196,7 +196,7 @@ class ScoreFile:
         return bucket, int(cumulative[bucket] - counts[bucket])
 
     def histogram(self, bins: int) -> tuple[list[int], list[float]]:
-        """The counts of scores in bins, and the edges of the bins, one more than there are bins.
+        """Return the counts of scores in bins, and the edges of the bins, one more than there are bins.
 
         The lowest and highest percent are cut off, so that a few extreme scores do not squeeze the rest into one bin.
         """
@@ -212,13 +212,13 @@ class ScoreFile:
 
 
 def _keys(scores: Float32[ndarray, " scores"]) -> UInt32[ndarray, " scores"]:
-    """Unsigned integers in the same order as the scores."""
+    """Return unsigned integers in the same order as the scores."""
     bits = (scores + np.float32(0)).view(np.uint32)  # -0 is 0
     return np.where(bits >> 31 == 1, ~bits, bits | np.uint32(1 << 31))
 
 
 def _floats(keys: UInt32[ndarray, " scores"]) -> Float32[ndarray, " scores"]:
-    """The inverse of `_keys`."""
+    """Return the inverse of `_keys`."""
     return np.where(keys >> 31 == 1, keys & np.uint32(0x7FFFFFFF), ~keys).view(np.float32)
 
 
@@ -242,18 +242,18 @@ class Filtered:
     score: Literal["cross-entropy", "difference"] = "cross-entropy"
 
     def __str__(self) -> str:
-        """A histogram, darker for what is kept, and how much that is."""
+        """Return a histogram, darker for what is kept, and how much that is."""
         labels = [f"{edge:.3f}" for edge in self.edges[1:]]
         histogram = bars(labels, self.counts, [edge <= self.threshold for edge in self.edges[1:]])
         share = f"{self.kept:,} of {self.documents:,} documents, {self.kept / self.documents:.2%}"
         return f"{self.score} in bits per token, up to\n{histogram}\nkept {share}: {self.threshold:.4f} or less"
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each bar of the histogram."""
+        """Return a row for each bar of the histogram."""
         return [{"up_to": edge, "documents": count} for edge, count in zip(self.edges[1:], self.counts, strict=True)]
 
     def as_json(self) -> dict[str, Any]:
-        """The figures for JSON, without the texts."""
+        """Return the figures for JSON, without the texts."""
         histogram = {"counts": self.counts, "edges": [finite(edge) for edge in self.edges]}
         figures = {"documents": self.documents, "kept": self.kept, "threshold": finite(self.threshold)}
         return {**figures, "histogram": histogram}
@@ -275,7 +275,7 @@ def filter(
     output: str | os.PathLike[str] | BinaryIO | None = None,
     progress: ProgressOption = None,
 ) -> Filtered:
-    """Keeps the documents that a model finds likeliest, in order.
+    """Keep the documents that a model finds likeliest, in order.
 
     A document's score is its cross-entropy in bits per token, with </s> and the spelling of unknown tokens. Give either
     keep, the share of documents to keep, above 0 and up to 1, which reads the source twice; or below, the highest

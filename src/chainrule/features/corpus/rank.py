@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class RankedDocument(NamedTuple):
-    """name: the document's. log_prob: log P(query | document), in nats."""
+    """A document in a ranking. name: the document's. log_prob: log P(query | document), in nats."""
 
     name: str
     log_prob: float
@@ -68,11 +68,11 @@ class Ranked:
         return "" if self.figures is None else f"; MAP {self.figures.map:.4f}, nDCG@{DEPTH} {self.figures.ndcg:.4f}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures by name: a row for pandas. Empty without judgements."""
+        """Return the figures by name: a row for pandas. Empty without judgements."""
         return {} if self.figures is None else self.figures.to_dict()
 
     def results(self) -> Iterator[Shown]:
-        """The ranked documents, each a line; then the figures, if there are any."""
+        """Yield the ranked documents, each a line; then the figures, if there are any."""
         for record in self.to_records():
             columns = record["query"], str(record["rank"]), f"{record['log_prob']:.4f}", record["document"]
             yield row("\t".join(map(on_one_line, columns)), record)
@@ -81,13 +81,13 @@ class Ranked:
             yield Shown(f"{means}, queries judged: {self.figures.queries:,}", self.to_dict())
 
     def notes(self) -> Iterator[str]:
-        """Which queries have no ranking."""
+        """Yield which queries have no ranking."""
         for query, ranked in self.documents.items():
             if not ranked:
                 yield f"query {query}: no document has a word of it, so there is no ranking"
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A dictionary for each ranked document: for pandas, or to be written as JSON lines."""
+        """Return a dictionary for each ranked document: for pandas, or to be written as JSON lines."""
         return [
             {"query": query, "rank": rank, "document": document.name, "log_prob": document.log_prob}
             for query, ranked in self.documents.items()
@@ -107,7 +107,7 @@ def rank(
     judgements: Paths | Mapping[str, Mapping[str, int]] | None = None,
     progress: ProgressOption = None,
 ) -> Ranked:
-    """The documents under which each query is likeliest.
+    """Return the documents under which each query is likeliest.
 
     queries: a file with a query on each line, or texts by name. documents: JSON lines with the fields text and,
     optionally, id, or texts by name. by_model: whether the model gives P(query | document as a prompt); otherwise a
@@ -137,7 +137,7 @@ def rank(
 def _scores(
     model: Model, queries: Mapping[str, str], documents: Sequence[str], config: RankConfig | None, by_model: bool
 ) -> Iterator[tuple[str, Float64[ndarray, " documents"]]]:
-    """Each query's name, with its log-probability given each document."""
+    """Yield each query's name, with its log-probability given each document."""
     if by_model:
         scorer = check_kind(model, ScoringModel).scorer
         for name, query in queries.items():
@@ -150,7 +150,7 @@ def _scores(
 
 
 class _Words:
-    """Numbers the tokens of texts, also those that a vocabulary lacks: each spelling is a token of its own."""
+    """Numbers the tokens of a text, also those that a vocabulary lacks: each spelling gets a separate number."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -161,7 +161,7 @@ class _Words:
         return self.tokenizer.vocabulary_size + len(self._unknown)
 
     def read(self, texts: Sequence[str]) -> list[Int32[ndarray, " T"]]:
-        """Raises MarkerError."""
+        """Return the token ids of the texts. Raises MarkerError."""
         encoded = self.tokenizer.encode_texts(texts)
         ids = encoded.ids.copy()
         for position in np.flatnonzero(ids == UNKNOWN).tolist():
@@ -170,7 +170,7 @@ class _Words:
 
 
 def _queries(queries: Paths | Mapping[str, str]) -> dict[str, str]:
-    """Queries by name: their line numbers, from 1, in a file. Raises TextError."""
+    """Return queries by name: their line numbers, from 1, in a file. Raises TextError."""
     if not isinstance(queries, str | os.PathLike):
         return dict(queries)
     name = os.fspath(queries)
@@ -181,7 +181,7 @@ def _queries(queries: Paths | Mapping[str, str]) -> dict[str, str]:
 
 
 def _documents(documents: Paths | Mapping[str, str]) -> dict[str, str]:
-    """Raises TextError."""
+    """Return the documents by name. Raises TextError."""
     if not isinstance(documents, str | os.PathLike):
         return dict(documents)
     texts: dict[str, str] = {}
@@ -194,7 +194,7 @@ def _documents(documents: Paths | Mapping[str, str]) -> dict[str, str]:
 
 
 def _judgements(judgements: Paths | Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    """Grades by query and document. Raises TextError."""
+    """Return grades by query and document. Raises TextError."""
     if not isinstance(judgements, str | os.PathLike):
         return {query: dict(grades) for query, grades in judgements.items()}
     grades: dict[str, dict[str, int]] = {}

@@ -26,7 +26,9 @@ class RankingFigures:
 
 
 def average_precision(ranking: Sequence[str], relevance: Mapping[str, int]) -> float:
-    """The mean, over all relevant documents, of the precision where each is found; 0 for one that is not ranked."""
+    """Return the mean, over all relevant documents, of the precision where each is found; 0 for one that is not
+    ranked.
+    """
     relevant = sum(grade > 0 for grade in relevance.values())
     precisions: list[float] = []
     for rank, document in enumerate(ranking, 1):
@@ -36,7 +38,7 @@ def average_precision(ranking: Sequence[str], relevance: Mapping[str, int]) -> f
 
 
 def ndcg(ranking: Sequence[str], relevance: Mapping[str, int], depth: int = DEPTH) -> float:
-    """Normalised discounted cumulative gain, with gains 2^grade - 1 (Burges et al. 2005)."""
+    """Return normalised discounted cumulative gain, with gains 2^grade - 1 (Burges et al. 2005)."""
     best = sorted(relevance.values(), reverse=True)
     return _dcg([relevance.get(document, 0) for document in ranking[:depth]]) / _dcg(best[:depth])
 
@@ -49,9 +51,10 @@ def _dcg(grades: Sequence[int]) -> float:
 def measure_rankings(
     rankings: Mapping[str, Sequence[str]], judgements: Mapping[str, Mapping[str, int]]
 ) -> RankingFigures | None:
-    """rankings: the documents of each query, best first. judgements: the grade of each judged document of a query.
+    """Return the figures of rankings; None if no query has a relevant document.
 
-    None if no query has a relevant document.
+    rankings: the documents of each query, best first. judgements: the grade of each judged document of a query. None if
+    no query has a relevant document.
     """
     judged = {
         query: grades

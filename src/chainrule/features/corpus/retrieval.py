@@ -30,7 +30,7 @@ class DocumentIndex:
     """Which documents hold each token, and how often."""
 
     def __init__(self, documents: Sequence[Int32[ndarray, " T"]], vocabulary_size: int) -> None:
-        """Raises TextError if no document has a token."""
+        """Count the tokens of the documents. Raises TextError if no document has a token."""
         self.lengths: Int64[ndarray, " documents"] = np.array([len(document) for document in documents], np.int64)
         self.size = int(self.lengths.sum())
         if not self.size:
@@ -43,7 +43,7 @@ class DocumentIndex:
         self._collection = np.bincount(tokens, minlength=vocabulary_size) / self.size
 
     def scores(self, query: Int32[ndarray, " T"], config: RankConfig) -> Float64[ndarray, " documents"]:
-        """log P(query | document) in nats, tokens that no document has left out; zeros if none is left."""
+        """Return log P(query | document) in nats, tokens that no document has left out; zeros if none is left."""
         totals = np.zeros(len(self.lengths))
         tokens, times = np.unique(query, return_counts=True)
         dirichlet = config.smoothing == "dirichlet"

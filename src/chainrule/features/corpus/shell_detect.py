@@ -123,14 +123,16 @@ def detect(
 
 
 def _texts(model: Path, reading: TextOptions, text: str, beside: str | None, progress: Progress) -> list[str]:
-    """The texts of a file that are not empty. beside: another file that is read with the same options."""
+    """Return the texts of a file that are not empty. beside: another file that is read with the same options."""
     source = text_for([model], reading, text, beside=[beside])
     texts = [document for block in source.blocks(progress) for document in block.documents()]
     return [document for document in texts if document.strip()]
 
 
 def _shown(found: DetectedText, number: int) -> Shown:
-    """A text with its figures; its tokens have colours where the output is a terminal. number: of the text, from 1."""
+    """Return a text with its figures; its tokens have colours where the output is a terminal. number: of the text, from
+    1.
+    """
     text = f"{_coloured(found)}{found.figures}\n" if sys.stdout.isatty() else str(found)
     return Shown(text, found.as_json(), [{"text": number, **row} for row in found.to_records()])
 

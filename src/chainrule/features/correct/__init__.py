@@ -1,3 +1,3 @@
 """Correction of spelling and grammar by a noisy channel."""
 
-USES = ("rescore", "seq2seq")
+USES = ("metrics", "rescore", "seq2seq")

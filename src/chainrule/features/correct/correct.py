@@ -77,7 +77,7 @@ _EXPECTED_RATE = 0.2  # of wrong words, while their share is estimated
 
 @takes(CorrectOptions)
 def correct(source: Source | Paths, model: Model, options: CorrectOptions) -> Iterator[Corrected]:
-    """Corrects each document of a text, a line by default, lazily. One of several lines keeps them.
+    """Correct each document of a text, a line by default, lazily. One of several lines keeps them.
 
     The options are those of `CorrectOptions`. Raises SettingError, TextError, ModelFormatError.
 
@@ -88,14 +88,15 @@ def correct(source: Source | Paths, model: Model, options: CorrectOptions) -> It
 
 @takes(ChannelFirst)
 def corrector(model: Model, options: CorrectOptions) -> Corrector:
-    """As `correct`, for strings: `corrector(lm).correct(["teh dog"])`."""
+    """Return a corrector for strings, with the options of `correct`: `corrector(lm).correct(["teh dog"])`."""
     return build_corrector(model, options)
 
 
 def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] = ()) -> Corrector:
-    """What corrects as the options say. texts: of which the share of wrong words is estimated if no rate is named.
+    """Return the corrector that the options describe.
 
-    Raises SettingError, TextError, ModelFormatError.
+    texts: of which the share of wrong words is estimated if no rate is named. Raises SettingError, TextError,
+    ModelFormatError.
     """
     check_model(model)
     if model.is_bidirectional:
@@ -131,13 +132,15 @@ def build_corrector(model: Model, options: CorrectOptions, texts: Sequence[str] 
 
 
 def _known_words(model: Model, options: CorrectorOptions) -> WordIndex:
-    """The correct words; with the channel of English, a model's own have some that everybody writes beside them."""
+    """Return the correct words; with the channel of English, everyday words join those of a model."""
     words = word_index(model, options.lexicon, options.correction().keep)
     return words.extended(EVERYDAY_WORDS) if words.of_a_model and options.channel == ENGLISH else words
 
 
 def _estimated_rate(model: Model, words: WordIndex, options: CorrectorOptions, texts: Sequence[str]) -> float | None:
-    """The share of wrong words in texts; None where one was named, and of channels whose rate is of characters."""
+    """Return the share of wrong words in texts; None where one was named, and of channels whose rate is of
+    characters.
+    """
     is_of_characters = isinstance(options.channel, str) and options.channel in CONFUSIONS
     if options.rate is not None or is_of_characters or not any(texts):
         return None
@@ -189,7 +192,7 @@ class _PseudoScorer:
 
 
 def has_words(model: Model) -> bool:
-    """Whether the model's tokens are words, so that `corrector` needs no lexicon."""
+    """Return whether the model's tokens are words, so that `corrector` needs no lexicon."""
     return model.tokenizer.name in OF_WORDS and not model.is_bidirectional
 
 
@@ -200,7 +203,7 @@ def measure_correction(
     *,
     errant: bool = False,
 ) -> CorrectionMeasures:
-    """Corrects texts and measures them against what they should be: a text for each, or several lists of such.
+    """Correct texts and measure them against what they should be: a text for each, or several lists of such.
 
     Error rates before and after, the shares fixed and broken, and GLEU, with 95 % intervals; errant: and F0.5 of edits,
     by the package errant. Raises SettingError.
@@ -218,7 +221,7 @@ def measure_correction(
 
 
 def read_lexicon(path: str | PathLike[str]) -> dict[str, float]:
-    """Words and their counts from a file: `word`, or `word<white space>count`, one a line. Raises TextError."""
+    """Return words and their counts from a file: `word`, or `word<white space>count`, one a line. Raises TextError."""
     counts: dict[str, float] = {}
     for number, line in enumerate(lines_of(path), 1):
         fields = line.split()
@@ -248,7 +251,7 @@ def _error_model(channel: ReadyChannel | Channel | PathLike[str], rate: float | 
 def word_index(
     model: Model, lexicon: Mapping[str, float] | WordIndex | str | PathLike[str] | None = None, keep: Sequence[str] = ()
 ) -> WordIndex:
-    """The correct words: those of a lexicon or, without one, of the model's vocabulary; and some to keep.
+    """Return the correct words: those of a lexicon or, without one, of the model's vocabulary; and some to keep.
 
     Raises SettingError, TextError.
     """
@@ -287,7 +290,7 @@ def _corrected(source: Source, model: Model, options: CorrectOptions) -> Iterato
 def start_correction(
     source: Source, model: Model, options: CorrectOptions, progress: Progress, *, fields: bool = False
 ) -> tuple[Corrector, Iterator[tuple[Corrected, Mapping[str, Any]]]]:
-    """Reads the first texts, estimates which share of their words is wrong, and corrects all, lazily.
+    """Read the first texts, estimate which share of their words is wrong, and correct all, lazily.
 
     fields: whether each comes with all the fields of its record; otherwise with none.
     """
@@ -308,13 +311,15 @@ def start_correction(
 
 
 def in_format(source: Corpus, wanted: TextFormat) -> Corpus:
-    """The source with whole files as texts, if their format is another than plain text, whose lines go together."""
+    """Return the source with whole files as texts, if their format is another than plain text, whose lines go
+    together.
+    """
     is_plain = all(format_of(file, wanted) == "text" for files in source.files for file in files)
     return source if is_plain else whole_files(source, "file")
 
 
 def _texts(source: Source, inside: BlockProgress, *, fields: bool) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """The texts, each with its file and with the fields of its record, if they are asked for."""
+    """Yield the texts, each with its file and with the fields of its record, if they are asked for."""
     if isinstance(source, Lines) and source.lines:
         yield from ((text, "", {}) for text in source.texts())
         return
@@ -345,7 +350,7 @@ def tune_correction(
     model: Model,
     options: TuneOptions,
 ) -> TunedCorrection:
-    """Chooses rates, weights, and the least probability of a change, and calibrates the probabilities.
+    """Choose rates, weights, and the least probability of a change, and calibrate the probabilities.
 
     texts, references: as in `measure_correction`. The options are those of `TuneOptions`: the search begins where they
     say. One setting after the other is tried at a few values, each with its best threshold; then the probabilities of
@@ -419,7 +424,7 @@ def _tuned(
 
 
 def _at_edges(chosen: CorrectionSettings, tries: Sequence[tuple[str, float]]) -> tuple[str, ...]:
-    """The settings whose best value is the least or the largest that was tried."""
+    """Return the settings whose best value is the least or the largest that was tried."""
     tried: dict[str, list[float]] = {}
     for name, value in tries:
         tried.setdefault(name, []).append(value)
@@ -427,7 +432,7 @@ def _at_edges(chosen: CorrectionSettings, tries: Sequence[tuple[str, float]]) ->
 
 
 def _tries(first: CorrectionSettings, rates: Sequence[float] | None) -> Iterator[tuple[str, float]]:
-    """Settings and values to try, one after the other. rates: those of errors; by default around the first."""
+    """Yield settings and values to try, one after the other. rates: those of errors; by default around the first."""
     for name in ("rate", "grammar_rate"):
         if name == "rate" and rates is not None:
             yield from ((name, rate) for rate in rates if rate != first.rate)
@@ -443,7 +448,7 @@ def _tries(first: CorrectionSettings, rates: Sequence[float] | None) -> Iterator
 def _loaded(
     learned: Seq2SeqModel | str | PathLike[str] | None, rescore_by: Model | str | PathLike[str] | None
 ) -> dict[str, Any]:
-    """Both models, opened once for all tries."""
+    """Return both models, opened once for all tries."""
     from chainrule.features.seq2seq.model import Seq2SeqModel
     from chainrule.models.files.opening import load
 
@@ -466,7 +471,7 @@ class PairCorrector:
         self._longest = model.model.network.config.max_source
 
     def propose(self, texts: Sequence[str]) -> list[list[str]]:
-        """For each text, texts that may have been meant by it."""
+        """Return, for each text, texts that may have been meant by it."""
         read = self._readable(texts)
         written = self._model.write([texts[i] for i in read], _BEAM)
         proposed: list[list[str]] = [[] for _ in texts]
@@ -475,7 +480,7 @@ class PairCorrector:
         return proposed
 
     def log_probs(self, texts: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " texts"]:
-        """log P(meant | text) of each pair, in nats."""
+        """Return log P(meant | text) of each pair, in nats."""
         log_probs = np.zeros(len(texts))
         read = self._readable(texts)
         log_probs[read] = self._model.score(Pairs([texts[i] for i in read], [meant[i] for i in read]))

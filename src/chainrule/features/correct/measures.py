@@ -25,8 +25,8 @@ import numpy as np
 
 from chainrule.errors import SettingError
 from chainrule.evaluation.resampling import Estimate, interval_of_sums
-from chainrule.evaluation.texts.bleu import drawn_statistics, expected_gleu, gleu_of_sums, gleu_statistics
-from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
+from chainrule.features.metrics.bleu import drawn_statistics, expected_gleu, gleu_of_sums, gleu_statistics
+from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
-    from chainrule.evaluation.texts.error_rates import CorpusMeasure
     from chainrule.features.correct.corrector.config import CorrectionSettings
+    from chainrule.features.metrics.error_rates import CorpusMeasure
 
 
 class Edit(NamedTuple):
@@ -47,12 +47,12 @@ class Edit(NamedTuple):
 
 
 def has_errant() -> bool:
-    """Whether the package errant is installed."""
+    """Return whether the package errant is installed."""
     return find_spec("errant") is not None
 
 
 def errant_edits() -> Callable[[str, str], frozenset[Edit]]:
-    """A function that cuts a correction, a text and the corrected one, into edits.
+    """Return a function that cuts a correction, a text and the corrected one, into edits.
 
     Raises SettingError where errant is missing.
     """
@@ -80,7 +80,7 @@ def edit_statistics(
     references: Sequence[Sequence[str]],
     edits: Callable[[str, str], frozenset[Edit]],
 ) -> Int64[ndarray, "texts 3"]:
-    """The numbers of right edits, wrong edits and missing edits.
+    """Return the numbers of right edits, wrong edits and missing edits.
 
     references: for each annotator, a reference for each text.
     """
@@ -100,7 +100,7 @@ def _counts(ours: frozenset[Edit], theirs: frozenset[Edit]) -> Int64[ndarray, " 
 
 
 def f_half(sums: Float64[ndarray, "*several 3"]) -> Float64[ndarray, "*several"]:
-    """F0.5: precision counts twice as much as recall. 1 where nothing is to be corrected and nothing is."""
+    """Return F0.5: precision counts twice as much as recall. 1 where nothing is to be corrected and nothing is."""
     sums = np.asarray(sums, np.float64)
     right, wrong, lacking = sums[..., 0], sums[..., 1], sums[..., 2]
     everything = 1.25 * right + wrong + 0.25 * lacking
@@ -112,11 +112,12 @@ _DRAWS_IN_INTERVALS = 16  # of references, for each resample
 
 
 class CorrectionMeasures(NamedTuple):
-    """word_errors, character_errors, gleu: before and after; shares, not percent. fixed: the share of wrong words that
-    are right afterwards. broken: the share of right words that are wrong afterwards. Both are None where there are no
-    such words. words: how many words the references have.
+    """Measures of corrections.
 
-    f_half: F0.5 of edits, by errant, if requested. changes: each with its probability and its gain.
+    word_errors, character_errors, gleu: before and after; shares, not percent. fixed: the share of wrong words that are
+    right afterwards. broken: the share of right words that are wrong afterwards. Both are None where there are no such
+    words. words: how many words the references have. f_half: F0.5 of edits, by errant, if requested. changes: each with
+    its probability and its gain.
     """
 
     word_errors: tuple[Estimate, Estimate]
@@ -129,7 +130,7 @@ class CorrectionMeasures(NamedTuple):
     changes: JudgedChanges | None = None
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """For a table: name, before, after."""
+        """Return the rows of a table: name, before, after."""
         both = (("word error rate", self.word_errors), ("character error rate", self.character_errors))
         rows = [(name, before.percent(), after.percent()) for name, (before, after) in (*both, ("GLEU", self.gleu))]
         for name, share in (("wrong words fixed", self.fixed), ("right words broken", self.broken)):
@@ -150,11 +151,11 @@ def measure_corrections(
     *,
     edits: Callable[[str, str], frozenset[Edit]] | None = None,
 ) -> CorrectionMeasures:
-    """texts: the uncorrected texts. corrected: the corrected text of each. references: one for each text, or several
-    lists of such.
+    """Return the measures of corrections.
 
-    edits: the function that cuts a correction into edits, for F0.5: `errant_edits()`. Raises SettingError where the
-    numbers of texts differ.
+    texts: the uncorrected texts. corrected: the corrected text of each. references: one for each text, or several lists
+    of such. edits: the function that cuts a correction into edits, for F0.5: `errant_edits()`. Raises SettingError
+    where there are not as many of each.
     """
     several = references if references and not isinstance(references[0], str) else [references]
     lists = [[str(text) for text in one] for one in several]
@@ -193,7 +194,7 @@ def _figure(statistics: list[Int64[ndarray, "texts statistics"]], value: Callabl
 
 
 def _share_of(counts: Int64[ndarray, "texts 2"]) -> Estimate | None:
-    """The share of the second counts that the first are; None where there are none."""
+    """Return the share of the second counts that the first are; None where there are none."""
     return _figure([counts], _share) if counts[:, 1].any() else None
 
 
@@ -204,7 +205,7 @@ def _share(sums: Float64[ndarray, "*several 2"]) -> Float64[ndarray, "*several"]
 def _word_counts(
     texts: Sequence[str], corrected: Sequence[str], references: Sequence[str]
 ) -> Int64[ndarray, "texts 4"]:
-    """Wrong words that are right afterwards, wrong words; right words that are wrong afterwards, right words."""
+    """Return wrong words that are right afterwards, wrong words; right words that are wrong afterwards, right words."""
     rows = np.zeros((len(texts), 4), np.int64)
     for row, text, result, reference in zip(rows, texts, corrected, references, strict=True):
         meant = reference.split()
@@ -215,7 +216,7 @@ def _word_counts(
 
 
 def _right_words(words: list[str], reference: list[str]) -> list[bool]:
-    """For each word of the reference, whether the text has it, too."""
+    """Return, for each word of the reference, whether the text has it, too."""
     matcher = SequenceMatcher(None, words, reference, autojunk=False)
     stands = [False] * len(reference)
     for block in matcher.get_matching_blocks():
@@ -229,14 +230,14 @@ _ROUNDS = 50  # of Newton's method, which needs about five
 
 
 def calibrate(probs: Float64[ndarray, " changes"], slope: float, intercept: float) -> Float64[ndarray, " changes"]:
-    """Probabilities whose log-odds are slope * log-odds + intercept."""
+    """Return probabilities whose log-odds are slope * log-odds + intercept."""
     if (slope, intercept) == UNCHANGED:
         return probs
     return 1 / (1 + np.exp(-(slope * _log_odds(probs) + intercept)))
 
 
 def fit_calibration(probs: Float64[ndarray, " changes"], right: Bool[ndarray, " changes"]) -> tuple[float, float]:
-    """The likeliest slope and intercept, by logistic regression.
+    """Return the likeliest slope and intercept, by logistic regression.
 
     A ridge penalty draws them to 1 and 0, so that few changes, or only right ones, have little effect. The slope is 0
     or more.
@@ -287,7 +288,7 @@ class JudgedChanges(NamedTuple):
     errors: int
 
     def reliability(self) -> list[Reliability]:
-        """The reliability of changes by ranges of probability, without the ranges that have no change."""
+        """Return the reliability of changes by ranges of probability, without the ranges that have no change."""
         bins = np.clip(np.searchsorted(_EDGES, self.probs, side="right") - 1, 0, _EDGES.size - 2)
         rows = []
         for i in np.unique(bins).tolist():
@@ -298,7 +299,7 @@ class JudgedChanges(NamedTuple):
         return rows
 
     def __str__(self) -> str:
-        """How many changes are right, by their probability."""
+        """Return how many changes are right, by their probability."""
         rows = [("changes", "number", "mean probability", "right")]
         for one in self.reliability():
             which = f"of probability {one.low:.2f} to {one.high:.2f}"
@@ -306,11 +307,11 @@ class JudgedChanges(NamedTuple):
         return "\n".join(f"{which:32} {number:>8} {mean:>18} {right:>10}" for which, number, mean, right in rows)
 
     def calibration(self) -> tuple[float, float]:
-        """The slope and intercept that make the probabilities the shares that are right."""
+        """Return the slope and intercept that make the probabilities the shares that are right."""
         return fit_calibration(self.probs, self.gains > 0)
 
     def best_threshold(self, aim: Aim) -> tuple[float, float]:
-        """The best threshold of probability from which on to make changes, and the figure that is then reached.
+        """Return the best threshold of probability from which on to make changes, and the figure that is then reached.
 
         f0.5: of changes; accuracy: the share of word errors that are gone.
         """
@@ -321,7 +322,7 @@ class JudgedChanges(NamedTuple):
         return float(thresholds[best]), figures[best]
 
     def figure_at(self, threshold: float, aim: Aim) -> float:
-        """The figure with the changes of at least this probability."""
+        """Return the figure with the changes of at least this probability."""
         gains = self.gains[self.probs >= threshold]
         if aim == "accuracy":
             return int(gains.sum()) / max(1, self.errors)
@@ -345,7 +346,7 @@ class TunedCorrection(NamedTuple):
     maximised: Aim = "f0.5"
 
     def __str__(self) -> str:
-        """The settings, the figures, and how many changes are right."""
+        """Return the settings, the figures, and how many changes are right."""
         lines = []
         for name, value in asdict(self.settings).items():
             if value is not None:
@@ -357,7 +358,7 @@ class TunedCorrection(NamedTuple):
         return "\n".join([*lines, "", str(self.changes)])
 
     def notes(self) -> Iterator[str]:
-        """Which values may not be the best, and that the figures are too good."""
+        """Yield which values may not be the best, and that the figures are too good."""
         for name in self.at_edges:
             setting = name.replace("_", " ")
             yield f"{setting}: the best value is at the edge of what was tried; one beyond may be better"
@@ -377,7 +378,10 @@ class Corrected(Protocol):
 
 
 def judge_changes(corrected: Sequence[Corrected], references: Sequence[Sequence[str]]) -> JudgedChanges:
-    """references: one list or several, with a reference for each corrected text."""
+    """Return the changes, with the gain of each.
+
+    references: one list or several, with a reference for each corrected text.
+    """
     measure = WordErrors()
     changes = [(i, change) for i, one in enumerate(corrected) for change in one.changes]
     alone = [corrected[i].with_changes([change]) for i, change in changes]

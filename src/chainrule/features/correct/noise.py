@@ -50,8 +50,8 @@ class NoisyText(NamedTuple):
     proposals: list[Proposal] | None = None
 
     def as_json(self, id: str) -> dict[str, Any]:
-        """An n-best list for `rescore`, with scores of the channel and of unigrams; the model of `rescore` replaces the
-        latter.
+        """Return an n-best list for `rescore`, with scores of the channel and of unigrams; the model of `rescore`
+        replaces the latter.
         """
         hypotheses = [
             {
@@ -75,7 +75,7 @@ class _Corrupting(Protocol):
 
 @takes(NoiseOptions)
 def noise(source: Source | Paths, options: NoiseOptions) -> Iterator[NoisyText]:
-    """Adds errors to each line of a text, lazily.
+    """Add errors to each line of a text, lazily.
 
     The options are those of `NoiseOptions`. Raises SettingError; TextError where a document is no line.
 
@@ -99,7 +99,7 @@ def noise(source: Source | Paths, options: NoiseOptions) -> Iterator[NoisyText]:
 
 
 def grammar_noise(source: Source, options: NoiseOptions) -> GrammarNoise:
-    """Raises SettingError, ModelFormatError, TextError."""
+    """Return the errors of grammar that the options name. Raises SettingError, ModelFormatError, TextError."""
     channel, rate, inflections = options.channel, options.rate, options.inflections
     if channel == "grammar":
         grammar = english_grammar(rate or _RATE_OF_WORDS)
@@ -117,7 +117,7 @@ def grammar_noise(source: Source, options: NoiseOptions) -> GrammarNoise:
 
 
 def _words_of(source: Source) -> Collection[str]:
-    """Words in lower case that a source has more than once."""
+    """Return words in lower case that a source has more than once."""
     counts = Counter(
         word.lower() for block in source.blocks() for text in block.documents() for word in words_and_marks(text)
     )
@@ -125,7 +125,7 @@ def _words_of(source: Source) -> Collection[str]:
 
 
 def proposer_of(channel: Channel, model: Model, best: int) -> Proposer:
-    """Proposes corrections with a model. Raises SettingError if its tokens are not words."""
+    """Propose corrections with a model. Raises SettingError if its tokens are not words."""
     config = ProposalConfig(best=best)
     if model.tokenizer.name not in OF_WORDS:
         raise SettingError(
@@ -145,7 +145,7 @@ def _spoilt_lines(
 
 
 def _spoilt(source: Source, channel: _Corrupting, seed: int, progress: Progress) -> Iterator[NoisyText]:
-    """Every line, with and without errors. Raises TextError where a document is no line."""
+    """Yield every line, with and without errors. Raises TextError where a document is no line."""
     rng = np.random.default_rng(seed)
     inside = BlockProgress(progress, "spoiling")
     for block in source.blocks(inside, "spoiling"):
@@ -160,7 +160,7 @@ def _spoilt(source: Source, channel: _Corrupting, seed: int, progress: Progress)
 
 
 def _with_proposals(lines: Iterable[NoisyText], proposer: Proposer) -> Iterator[NoisyText]:
-    """The lines with proposals, computed on threads."""
+    """Yield the lines with proposals, computed on threads."""
 
     def propose(batch: list[NoisyText]) -> list[NoisyText]:
         proposals = proposer.propose([line.observed for line in batch])

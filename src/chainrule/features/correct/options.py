@@ -32,7 +32,7 @@ Aim = Literal["f0.5", "accuracy"]
 
 
 def name_or_path(*names: str) -> Callable[[str], str | Path]:
-    """What a flag that takes one of these names, or a file, stands for."""
+    """Return a function that takes a flag's value for one of these names, or for the path of a file."""
     return lambda value: value if value in names else Path(value)
 
 
@@ -108,7 +108,7 @@ class CorrectorOptions(CorrectionConfig):
     progress: ProgressOption = option(None, "whether progress is shown, or a callback", flag=None)
 
     def correction(self) -> CorrectionConfig:
-        """`config`, with the settings that were named."""
+        """Return `config`, with the settings that were named."""
         named = {name: value for name, value in self.given.items() if hasattr(CorrectionConfig, name)}
         return replace(self.config or CorrectionConfig(), **named)
 
@@ -131,7 +131,7 @@ class CorrectOptions(CorrectorOptions):
     )
 
     def resolved(self) -> CorrectOptions:
-        """The same, with the tuned settings in their places. Raises ModelFormatError, SettingError."""
+        """Return the same, with the tuned settings in their places. Raises ModelFormatError, SettingError."""
         if self.settings is None:
             return replace(self, config=self.correction())
         tuned = self.settings if isinstance(self.settings, CorrectionSettings) else read_settings(Path(self.settings))

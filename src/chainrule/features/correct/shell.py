@@ -53,7 +53,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @contextmanager
 def line_writer(output: Path | None) -> Iterator[Callable[[str], object]]:
-    """A function that writes a line to a file or, without one, to standard output."""
+    """Yield a function that writes a line to a file or, without one, to standard output."""
     from chainrule.base.files import compressing, replace_file
 
     if output is None:
@@ -67,7 +67,7 @@ def line_writer(output: Path | None) -> Iterator[Callable[[str], object]]:
 def text_writer(
     output: Path | None, source: Corpus, *, as_records: bool
 ) -> Iterator[Callable[[str, Mapping[str, Any]], object]]:
-    """A function that writes a corrected text: as a line, or as a record with all the fields that it had.
+    """Yield a function that writes a corrected text: as a line, or as a record with all the fields that it had.
 
     The function raises TextError for a text of several lines where each text has to be a line.
     """
@@ -102,7 +102,7 @@ _FEW_WORDS = 10_000
 
 
 def note_circumstances(ready: Corrector) -> None:
-    """Says which share of wrong words is expected, and if the model knows few words."""
+    """Say which share of wrong words is expected, and if the model knows few words."""
     if ready.estimated_rate is not None:
         note(
             f"corrected as if {ready.estimated_rate:.1%} of the words were wrong, an estimate from the first texts; "
@@ -116,7 +116,7 @@ def note_circumstances(ready: Corrector) -> None:
 
 
 def noting(lines: Records) -> Records:
-    """The lines; when they end, one note on those that were left alone."""
+    """Yield the lines; when they end, one note on those that were left alone."""
     first, count = "", 0
     for number, (line, fields) in enumerate(lines, 1):
         if line.note is not None:
@@ -142,7 +142,7 @@ def write_corrected(lines: Records, write: Callable[[str, Mapping[str, Any]], ob
 
 
 def _ask(line: Corrected, change: Change, number: int) -> str:
-    """Asks about a change: y, n, or q for no further change."""
+    """Ask about a change: y, n, or q for no further change."""
     before, after = line.text[max(0, change.start - 40) : change.start], line.text[change.stop : change.stop + 40]
     print(f"\nline {number}: {before}[{change.before} -> {change.after}]{after}   ({change.prob:.0%})", file=sys.stderr)
     while True:
@@ -175,7 +175,7 @@ def write_differences(lines: Records, write: Callable[[str], object]) -> None:
 
 
 def _changed(lines: Records) -> Iterator[tuple[int, Corrected]]:
-    """The lines that change, with their numbers."""
+    """Return the lines that change, with their numbers."""
     return ((number, line) for number, (line, _) in enumerate(lines, 1) if line.changes)
 
 
@@ -299,7 +299,7 @@ def _print_measures(
 
 
 def _with_references(source: Corpus, references: tuple[Path, ...]) -> tuple[list[str], list[list[str]]]:
-    """Raises CycloptsError unless each text has its references."""
+    """Return the texts, and the references in each file. Raises CycloptsError unless each text has its references."""
     from chainrule.text.corpus.corpus import Corpus
 
     texts, *meant = (

@@ -39,19 +39,19 @@ class TypingOptions:
     ] = None
 
     def check(self) -> None:
-        """Raises CycloptsError where options contradict each other."""
+        """Raise CycloptsError where options contradict each other."""
         if self.correct is False and (self.channel is not None or self.lexicon is not None):
             raise CycloptsError(msg="--channel and --lexicon are for corrections; leave out --no-correct.")
 
     def check_files(self) -> None:
-        """Raises SettingError where a file that corrections need is not there, before a model is opened."""
+        """Raise SettingError where a file that corrections need is not there, before a model is opened."""
         is_named = self.channel in (None, *CHANNELS)
         for name, path in (("--channel", None if is_named else self.channel), ("--lexicon", self.lexicon)):
             if path is not None and not Path(path).is_file():
                 raise SettingError(f"{name} {path}: there is no such file")
 
     def wants_corrector(self, model: Model) -> bool:
-        """Whether to correct: not if the model's tokens are no words and nobody asked."""
+        """Return whether to correct: not if the model's tokens are no words and nobody asked."""
         from chainrule.features.correct.correct import has_words
 
         if self.correct is not None:
@@ -59,7 +59,10 @@ class TypingOptions:
         return self.channel is not None or self.lexicon is not None or has_words(model)
 
     def corrector(self, model: Model, keep: Sequence[str] = ()) -> Corrector:
-        """keep: words that are never changed. Raises SettingError, TextError, ModelFormatError."""
+        """Return the corrector of the options.
+
+        keep: words that are never changed. Raises SettingError, TextError, ModelFormatError.
+        """
         from chainrule.features.correct.correct import corrector
 
         channel = "english" if self.channel is None else self.channel

@@ -45,7 +45,8 @@ class ErrorPairs(NamedTuple):
 
 
 def read_error_pairs(path: str | PathLike[str]) -> ErrorPairs:
-    """Pairs from lines `wrong<TAB>right`, or `wrong<TAB>right<TAB>count`; see `wrong_words` for texts of several words.
+    """Return pairs from lines `wrong<TAB>right`, or `wrong<TAB>right<TAB>count`; see `wrong_words` for texts of several
+    words.
 
     Raises TextError with file and line.
     """
@@ -89,7 +90,7 @@ def _error_pairs(texts: Sequence[tuple[str, str]], counts: Sequence[float]) -> E
 
 
 def wrong_words(wrong: str, right: str) -> list[tuple[str, str]]:
-    """The wrong words of a text, with what they should be, in lower case.
+    """Return the wrong words of a text, with what they should be, in lower case.
 
     Of texts of several words, those that replace as many others and are like them, without the marks around them; and
     one that replaces two, or two that replace one, whose space was lost or inserted.
@@ -104,7 +105,8 @@ def wrong_words(wrong: str, right: str) -> list[tuple[str, str]]:
 
 
 def marks_around(wrong: str, right: str) -> list[tuple[str, str]]:
-    """The marks before and after each word of a text of several, as written and as meant; and signs between words.
+    """Return the marks before and after each word of a text of several, as written and as meant; and marks between
+    words.
 
     good:  marks_around("It is:", "it is.") == [("", ""), ("", ""), ("", ""), (":", ".")]
     """
@@ -118,7 +120,9 @@ def marks_around(wrong: str, right: str) -> list[tuple[str, str]]:
 
 
 def _aligned(wrong: str, right: str) -> Iterator[tuple[tuple[str, str, str], tuple[str, str, str]]]:
-    """Words of two texts that stand for one another, and signs for nothing: the marks before, the word, those after."""
+    """Yield words of two texts that stand for one another, and marks that stand for nothing: the marks before, the
+    word, those after.
+    """
     written, meant = wrong.lower().split(), right.lower().split()
     for _, i, j, a, b in SequenceMatcher(None, written, meant, autojunk=False).get_opcodes():
         ours, theirs = written[i:j], meant[a:b]
@@ -143,7 +147,7 @@ def _parts(chunk: str) -> tuple[str, str, str]:
 
 @takes(TrainChannelOptions)
 def train_channel(options: TrainChannelOptions) -> Channel:
-    """Trains a channel of spelling errors, in lower case, by EM, for `correct`.
+    """Train a channel of spelling errors, in lower case, by EM, for `correct`.
 
     pairs: (wrong, right), or a file of them, see `read_error_pairs`. output: the JSON file to write the channel to,
     which is replaced. rounds: of EM. prior: english, keyboard or ocr, or a channel learned before, or its file: its
@@ -174,7 +178,7 @@ def _train(options: TrainChannelOptions, progress: Progress) -> Channel:
 
 @takes(TrainGrammarOptions)
 def train_grammar(options: TrainGrammarOptions) -> WordChannel:
-    """Trains a channel of grammatical errors, by counting them, for `correct` and `noise`.
+    """Train a channel of grammatical errors, by counting them, for `correct` and `noise`.
 
     pairs: (wrong, right) texts, or a file with a tab between them. output: the JSON file to write the channel to, which
     is replaced. inflections: a file with the forms of words; by default, rules of English make them from the words of

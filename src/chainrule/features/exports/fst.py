@@ -45,7 +45,7 @@ def write_fst(
     begin: Int64[ndarray, " contexts"],
     progress: Progress = silent,
 ) -> None:
-    """Writes both files; a name that ends in .gz, .zst, .xz or .bz2 is compressed.
+    """Write both files; a name that ends in .gz, .zst, .xz or .bz2 is compressed.
 
     begin: the nodes of the contexts in which documents begin, the shortest first. Raises OutputError, and SettingError
     where a word of the vocabulary is a symbol of the automaton.
@@ -100,7 +100,7 @@ def _find_suffixes(
     shorter: Int64[ndarray, " inner"],
     found: Int64[ndarray, " ngrams"],
 ) -> None:
-    """Writes the longest state that each n-gram ends in, without itself. contexts: the states shorter than its own."""
+    """Write the longest state that each n-gram ends in, without itself. contexts: the states shorter than its own."""
     left = np.arange(words.size)
     contexts = contexts.copy()
     while left.size:
@@ -114,7 +114,9 @@ def _find_suffixes(
 def _children(
     table: Table, contexts: Int64[ndarray, " n"], words: Int32[ndarray, " n"]
 ) -> tuple[Int64[ndarray, " n"], Bool[ndarray, " n"]]:
-    """The nodes of n-grams, by binary search among the children of their contexts; and whether there are such."""
+    """Return the nodes of n-grams, by binary search among the children of their contexts; and whether there are
+    such.
+    """
     low, stop = (table.begin[contexts + i].astype(np.int64) for i in (0, 1))
     high = stop.copy()
     while (low < high).any():
@@ -128,7 +130,7 @@ def _children(
 def _parts(
     table: Table, tokens: list[bytes], begin: Int64[ndarray, " contexts"], progress: Progress
 ) -> Iterator[bytes]:
-    """The lines of the automaton, in parts; those of the initial state come first."""
+    """Yield the lines of the automaton, in parts; those of the initial state come first."""
     states = _states(table)
     start = int(begin[-1]) if begin.size else ROOT
     start = start if states.is_state[start] else int(states.shorter[start])
@@ -163,7 +165,9 @@ def _arcs(
     nodes: Int64[ndarray, " ngrams"],
     contexts: Int64[ndarray, " ngrams"],
 ) -> bytes:
-    """The arcs and final weights of n-grams after contexts; <s> is never predicted, nor what has probability 0."""
+    """Return the arcs and final weights of n-grams after contexts; <s> is never predicted, nor what has
+    probability 0.
+    """
     contexts = np.broadcast_to(contexts, nodes.shape)
     words, costs = table.words[nodes], 0 - table.log_probs[nodes]
     is_possible = (words != BEGIN) & np.isfinite(costs)

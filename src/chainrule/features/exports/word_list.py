@@ -53,7 +53,7 @@ def write_word_list(
     date: int,
     progress: Progress = silent,
 ) -> None:
-    """Writes the list; a name that ends in .gz, .zst, .xz or .bz2 is compressed.
+    """Write the list; a name that ends in .gz, .zst, .xz or .bz2 is compressed.
 
     words: by id, after the markers whole words. date: in seconds since 1970. Raises OutputError; SettingError where
     there are no words; TextError where the file of shortcuts is wrong.
@@ -74,7 +74,7 @@ def write_word_list(
 
 
 def word_log_probs(table: Table) -> Float64[ndarray, " V"]:
-    """log P of each word at a random place of a text, by the table's bigrams: their stationary distribution.
+    """Return log P of each word at a random place of a text, by the table's bigrams: their stationary distribution.
 
     Unigrams of Kneser-Ney tell after how many different words a word comes, not how often.
     """
@@ -101,7 +101,7 @@ def word_log_probs(table: Table) -> Float64[ndarray, " V"]:
 def _bigrams(
     table: Table,
 ) -> tuple[Int64[ndarray, " bigrams"], Int32[ndarray, " bigrams"], Float32[ndarray, " bigrams"]]:
-    """The first and second words of the table's bigrams, and log P of the second."""
+    """Return the first and second words of the table's bigrams, and log P of the second."""
     unigrams, level = table.level(1), table.level(2)
     firsts = np.repeat(np.arange(table.vocabulary_size), np.diff(table.begin[unigrams.start : unigrams.stop + 1]))
     is_possible = table.words[level] != BEGIN
@@ -109,12 +109,12 @@ def _bigrams(
 
 
 def frequencies(log_probs: Float[ndarray, " n"]) -> Int64[ndarray, " n"]:
-    """f of log-probabilities in nats."""
+    """Return f of log-probabilities in nats."""
     return np.clip(np.rint(_MOST + _STEPS * log_probs.astype(np.float64)), 1, _MOST).astype(np.int64)
 
 
 def _kept(words: Sequence[str], log_probs: Float64[ndarray, " V"], most: int | None) -> Int64[ndarray, " kept"]:
-    """The ids of the words of the list, the most probable first."""
+    """Return the ids of the words of the list, the most probable first."""
     ids = {word: id for id, word in enumerate(words) if id > END and _is_word(word)}
 
     def is_better_small(word: str, id: int) -> bool:
@@ -138,7 +138,7 @@ def _is_word(word: str) -> bool:
 def _following(
     table: Table, kept: Int64[ndarray, " kept"], log_probs: Float64[ndarray, " V"], most: int
 ) -> dict[int, list[tuple[int, float]]]:
-    """The most probable next words of each word, with log P, where they are more probable than by themselves."""
+    """Return the most probable next words of each word, with log P, where they are more probable than by themselves."""
     if table.order < 2 or not most:
         return {}
     is_kept = np.zeros(table.vocabulary_size, bool)
@@ -161,7 +161,7 @@ def _lines(
     following: Mapping[int, Sequence[tuple[int, float]]],
     shortcuts: Mapping[str, Sequence[str]],
 ) -> Iterator[str]:
-    """The words, most probable first, and then the shortcuts of what is no word."""
+    """Yield the words, most probable first, and then the shortcuts of all else."""
     of_words = frequencies(log_probs[kept]).tolist()
     for at in range(0, kept.size, _AT_ONCE):
         lines = []
@@ -181,7 +181,7 @@ def _lines(
 
 
 def _read_shortcuts(path: Path) -> dict[str, list[str]]:
-    """What is typed, with what it stands for. Raises TextError with file and line."""
+    """Read the shortcuts in a file: what is typed, with what it stands for. Raises TextError with file and line."""
     try:
         lines = read_text(path).splitlines()
     except OSError as error:

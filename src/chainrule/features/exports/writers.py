@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def symbols_path(path: Path) -> Path:
-    """The file of the symbols of an automaton: lm.syms beside lm.fst.txt."""
+    """Return the file of the symbols of an automaton: lm.syms beside lm.fst.txt."""
     return path.with_name(path.name[: -len(ending_of(path, FST_SUFFIXES))] + ".syms")
 
 
@@ -72,7 +72,10 @@ def write_words(
 
 
 def _in_one_table(parts: ModelParts, problem: str) -> NGramModel | PaddedModel:
-    """The model with its fast table. Raises SettingError with the problem of one in shards, or of stupid backoff."""
+    """Return the model with its fast table.
+
+    Raises SettingError with the problem of one in shards, or of stupid backoff.
+    """
     from chainrule.ngram.layouts import plain_table_model
     from chainrule.ngram.models.padded_model import PaddedModel
     from chainrule.ngram.models.table_models import NGramModel

@@ -68,7 +68,7 @@ class Box:
 
 
 def build_boxes(root: str, tree: SearchTree, name: Callable[[int], str], shown: Sequence[bool], *, joined: bool) -> Box:
-    """The root of the boxes of the nodes to show, all with their place. joined: whether runs share a box."""
+    """Return the root of the boxes of the nodes to show, all with their place. joined: whether runs share a box."""
     best, greedy, depths = set(tree.best), set(tree.greedy), tree.depths()
     boxes = [Box([root or "<s>"], "kept")]  # the root; the box of node i is boxes[i + 1]
     for i, node in enumerate(tree.nodes):
@@ -85,7 +85,7 @@ def build_boxes(root: str, tree: SearchTree, name: Callable[[int], str], shown: 
 
 
 def walk(root: Box) -> Iterator[Box]:
-    """The boxes, parents before children."""
+    """Yield the boxes, parents before children."""
     stack = [root]
     while stack:
         box = stack.pop()
@@ -94,13 +94,13 @@ def walk(root: Box) -> Iterator[Box]:
 
 
 def width_of(root: Box) -> float:
-    """The width of all boxes with their margins, in pixels."""
+    """Return the width of all boxes with their margins, in pixels."""
     widths = _column_widths(root)
     return sum(widths) + GAP * (len(widths) - 1) + 2 * MARGIN
 
 
 def draw(root: Box, head: float, least: float) -> dict[str, Any]:
-    """The boxes and lines with their positions, and the size of the drawing, in pixels.
+    """Return the boxes and lines with their positions, and the size of the drawing, in pixels.
 
     head: the height above the boxes, in pixels. least: the least width of a drawing, in pixels.
     """
@@ -117,7 +117,7 @@ def draw(root: Box, head: float, least: float) -> dict[str, Any]:
 
 
 def _column_widths(root: Box) -> list[float]:
-    """The width of the widest box of each column."""
+    """Return the width of the widest box of each column."""
     widths: dict[int, float] = {}
     for box in walk(root):
         widths[box.column] = max(box.width, widths.get(box.column, 0))
@@ -125,7 +125,7 @@ def _column_widths(root: Box) -> list[float]:
 
 
 def _join_runs(root: Box) -> None:
-    """Merges boxes of one kind that follow each other without a fork."""
+    """Merge boxes of one kind that follow each other without a fork."""
     stack = [root]
     while stack:
         box = stack.pop()
@@ -142,7 +142,7 @@ def _are_alike(box: Box, child: Box) -> bool:
 
 
 def _arrange(root: Box) -> None:
-    """Gives every box its column and its row, the first free one that is not above its parent.
+    """Give every box its column and its row, the first free one that is not above its parent.
 
     Rows grow in a column in the order of the walk, as their parents' do, so no two lines cross.
     """
@@ -220,7 +220,8 @@ FATES = {"kept": "kept", "pruned": "dropped", "end": "finished", "length": "cut 
 
 
 def tree_json(title: str, prompt: str, tree: SearchTree, name: Callable[[int], str]) -> str:
-    """One JSON object: the title, the prompt, and each node with its id, its parent's (null: the prompt), and its fate.
+    """Return one JSON object: the title, the prompt, and each node with its id, its parent's (null: the prompt), and
+    its fate.
 
     best, greedy: the ids of the nodes of the best text and of greedy search. Log-probabilities are in nats; null if not
     finite.
@@ -242,7 +243,8 @@ def tree_json(title: str, prompt: str, tree: SearchTree, name: Callable[[int], s
 
 
 def tree_svg(title: str, prompt: str, tree: SearchTree, name: Callable[[int], str], *, in_page: bool = False) -> str:
-    """A drawing: time runs to the right; siblings are sorted downwards, the likeliest on the level of their parent.
+    """Return a drawing: time runs to the right; siblings are sorted downwards, the likeliest on the level of their
+    parent.
 
     Each box has a token, or a run of tokens without a fork, with its log-probability given what is to its left and the
     total since the prompt; a thicker line means a more probable path. Large trees are drawn without pruned hypotheses.
@@ -258,7 +260,8 @@ def tree_page(
     name: Callable[[int], str],
     text: Callable[[Sequence[int]], str],
 ) -> str:
-    """A self-contained HTML page: the drawing with a box for each token, a slider through the steps, their lists.
+    """Return a self-contained HTML page: the drawing with a box for each token, a slider through the steps, their
+    lists.
 
     text: a function that gives the text of a hypothesis' tokens, perhaps with </s>.
     """
@@ -271,7 +274,7 @@ def tree_page(
 
 
 def compare_with_greedy(tree: SearchTree, name: Callable[[int], str]) -> str:
-    """A sentence that says where greedy search leaves the path to the best text, and what that costs."""
+    """Return a sentence that says where greedy search leaves the path to the best text, and what that costs."""
     fork = tree.fork
     if not tree.best or not tree.greedy:
         return "The search found no text."
@@ -320,13 +323,13 @@ def _drawing(title: str, prompt: str, tree: SearchTree, name: Callable[[int], st
 
 
 def _order(tree: SearchTree, i: int) -> tuple[bool, float]:
-    """The order of nodes: those that continue or have ended first, the likelier before the others."""
+    """Return the order of nodes: those that continue or have ended first, the likelier before the others."""
     node = tree.nodes[i]
     return node.fate in ("pruned", "greedy"), -node.total
 
 
 def _hypothesis(tree: SearchTree, i: int, text: Callable[[Sequence[int]], str]) -> dict[str, Any]:
-    """A row of the list of a step."""
+    """Return a row of the list of a step."""
     tokens, node = [], tree.nodes[i]
     j = i
     while j >= 0:

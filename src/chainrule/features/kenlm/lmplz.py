@@ -42,7 +42,7 @@ def lmplz(
     verbose_header: bool = False,
     progress: ProgressOption = None,
 ) -> None:
-    """Estimates an ARPA file with the n-grams and numbers of KenLM's lmplz, whose options these are.
+    """Estimate an ARPA file with the n-grams and numbers of KenLM's lmplz, whose options these are.
 
     source: a sentence a line, its words separated by white space. arpa: where the file goes. prune: n-grams seen at
     most this often are dropped, by order; the last number repeats. discount_fallback: discounts where they cannot be
@@ -91,7 +91,7 @@ def lmplz(
 
 
 def _config(order: int, prune: tuple[int, ...], vocab_pad: int, *, interpolate_unigrams: bool) -> NGramConfig:
-    """Raises SettingError."""
+    """Return the configuration for options of lmplz. Raises SettingError."""
     if vocab_pad and not interpolate_unigrams:
         raise SettingError("vocab_pad needs interpolated unigrams; leave it out, or interpolate_unigrams=False")
     if list(prune) != sorted(prune) or len(prune) > order or (prune and prune[0] < 0):
@@ -108,7 +108,7 @@ def _config(order: int, prune: tuple[int, ...], vocab_pad: int, *, interpolate_u
 
 
 def _fallback(discounts: tuple[float, ...]) -> tuple[float, float, float]:
-    """Raises SettingError."""
+    """Return the fallback discounts for counts of 1, 2 and 3 or more. Raises SettingError."""
     discounts = discounts or FALLBACK
     first, second, third = (discounts[min(i, len(discounts) - 1)] for i in range(3))
     if len(discounts) > 3 or not (0 <= first <= 1 and 0 <= second <= 2 and 0 <= third <= 3):
@@ -120,7 +120,7 @@ def _fallback(discounts: tuple[float, ...]) -> tuple[float, float, float]:
 
 
 def _read(path: Path) -> bytes:
-    """Raises TextError."""
+    """Return the bytes of a text. Raises TextError."""
     try:
         return read_file(path, is_text=True)
     except OSError as error:

@@ -45,7 +45,7 @@ _LOG10_OF_E = float(np.log10(np.e))
 
 
 def install() -> None:
-    """Makes `import kenlm` import this module, everywhere in this process."""
+    """Make `import kenlm` import this module, everywhere in this process."""
     sys.modules["kenlm"] = sys.modules[__name__]
 
 
@@ -147,7 +147,7 @@ class Model:
     __slots__ = ("__weakref__", "_address", "_ids", "_record", "_scorer", "path")
 
     def __init__(self, path: str | bytes, config: Config | None = None) -> None:
-        """path: a model folder, an ARPA file, or a binary of KenLM's build_binary."""
+        """Open a model. path: a model folder, an ARPA file, or a binary of KenLM's build_binary."""
         if config is not None and not isinstance(config, Config):
             raise TypeError(f"Argument 'config' has incorrect type (expected Config, got {type(config).__name__})")
         self.path = os.path.abspath(_as_bytes(path))
@@ -163,13 +163,13 @@ class Model:
         return self._record.order
 
     def BaseScore(self, in_state: State, word: str, out_state: State) -> float:  # noqa: N802
-        """log10 P(word | in_state), and writes out_state."""
+        """Return log10 P(word | in_state), and write out_state."""
         if in_state.__class__ is not State or out_state.__class__ is not State:
             _check_states(in_state, out_state)
         return _score_word(self._address, self._ids[word], _addressof(in_state), _addressof(out_state))
 
     def BaseFullScore(self, in_state: State, word: str, out_state: State) -> FullScoreReturn:  # noqa: N802
-        """As BaseScore, with the length of the matching n-gram, and whether the word is unknown."""
+        """Return the score of `BaseScore`, with the length of the matching n-gram, and whether the word is unknown."""
         if in_state.__class__ is not State or out_state.__class__ is not State:
             _check_states(in_state, out_state)
         return _full_score(
@@ -179,20 +179,21 @@ class Model:
     def score_words(
         self, words: Sequence[str], before: Int64[ndarray, " n"]
     ) -> tuple[Float64[ndarray, " n"], Int64[ndarray, "n state"]]:
-        """As `BaseScore`, for many words at once, each after a state of its own. KenLM's module has no such method.
+        """Return the scores of `BaseScore` for many words at once, each after a separate state.
 
-        before: the addresses of the states. Returns the log10 P, and the states after the words, a row for each.
+        KenLM's module has no such method. before: the addresses of the states. Returns the log10 P, and the states
+        after the words, a row for each.
         """
         return self.score_ids(self.ids_of(words), before)
 
     def ids_of(self, words: Iterable[str]) -> Int64[ndarray, " n"]:
-        """The numbers of words; 0 is that of unknown ones. KenLM's module has no such method."""
+        """Return the numbers of words; 0 is that of unknown ones. KenLM's module has no such method."""
         return np.array([self._ids[word] for word in words], np.int64)
 
     def score_ids(
         self, ids: Int64[ndarray, " n"], before: Int64[ndarray, " n"]
     ) -> tuple[Float64[ndarray, " n"], Int64[ndarray, "n state"]]:
-        """As `score_words`, of words by their numbers."""
+        """Return the scores of `score_words`, for words by their numbers."""
         scores, after = np.empty(len(ids)), np.zeros((len(ids), STATE_SIZE), np.int64)
         score_words(self._address, ids, before, after.ctypes.data, scores)
         return scores, after
@@ -203,18 +204,18 @@ class Model:
         return len(self._ids.vocabulary)
 
     def BeginSentenceWrite(self, state: State) -> None:  # noqa: N802
-        """Sets a state to the beginning of a sentence."""
+        """Set a state to the beginning of a sentence."""
         _check_states(state)
         ctypes.memset(state, 0, ctypes.sizeof(state))
         _score_word(self._address, BEGIN, _addressof(state), _addressof(state))
 
     def NullContextWrite(self, state: State) -> None:  # noqa: N802
-        """Sets a state to the empty context."""
+        """Set a state to the empty context."""
         _check_states(state)
         ctypes.memset(state, 0, ctypes.sizeof(state))
 
     def score(self, sentence: str | bytes, bos: bool = True, eos: bool = True) -> float:
-        """log10 P of a sentence. bos: after <s>. eos: including </s>.
+        """Return log10 P of a sentence. bos: after <s>. eos: including </s>.
 
         good:  model.score("a sentence .")
         bad:   model.score("<s> a sentence .")       # <s> is never predicted
@@ -224,7 +225,10 @@ class Model:
         return _score_text(self._address, text, bos, eos, _addressof(state))
 
     def scores(self, sentences: Iterable[str | bytes], bos: bool = True, eos: bool = True) -> Float64[ndarray, " n"]:
-        """As `score`, for many sentences at once, on all processors. KenLM's module has no such method."""
+        """Return the scores of `score` for many sentences at once, on all processors.
+
+        KenLM's module has no such method.
+        """
         texts = [_as_bytes(sentence) for sentence in sentences]
         parts = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
         scores = map_in_order(lambda part: self._scores_of(part, bool(bos), bool(eos)), parts)
@@ -244,13 +248,13 @@ class Model:
     def full_scores(
         self, sentence: str | bytes, bos: bool = True, eos: bool = True
     ) -> Iterator[tuple[float, int, bool]]:
-        """log10 P of each word, the length of the matching n-gram, and whether the word is unknown."""
+        """Yield log10 P of each word, the length of the matching n-gram, and whether the word is unknown."""
         scores, lengths = self._record.score_words(_as_bytes(sentence), begins=bool(bos), ends=bool(eos))
         for score, length in zip(scores, lengths, strict=True):
             yield score, abs(length), length < 0
 
     def perplexity(self, sentence: str | bytes) -> float:
-        """The perplexity of a sentence with its </s>, per word; inf if it overflows a float."""
+        """Return the perplexity of a sentence with its </s>, per word; inf if it overflows a float."""
         words = len(_as_bytes(sentence).split()) + 1
         try:
             return 10.0 ** (-self.score(sentence) / words)
@@ -277,7 +281,9 @@ class LanguageModel(Model):
 
 
 def _open_model(path: str) -> tuple[Scorer, Vocabulary, Record]:
-    """The engine, vocabulary and record of a model folder, ARPA file or binary. Raises ChainruleError, OSError."""
+    """Return the engine, vocabulary and record of a model folder, ARPA file or binary. Raises ChainruleError,
+    OSError.
+    """
     from chainrule.features.kenlm.files.binary import is_binary
     from chainrule.features.kenlm.files.probing import HashedModel
     from chainrule.features.kenlm.files.read import read_binary

@@ -29,7 +29,7 @@ def data(
     hard: bool = False,
     overwrite: bool = False,
 ) -> dict[str, int]:
-    """Writes a data set into a folder, and gives the number of examples by file, or of pictures and sounds by folder.
+    """Write a data set into a folder, and return the number of examples by file, or of pictures and sounds by folder.
 
     name: text, pairs, labels, trees, pictures, captions, minimal-pairs, dates, conversations or speech. examples: how
     many to train on; for validation and testing, a tenth of that each. seed: other examples. hard: in a harder form, on
@@ -66,7 +66,7 @@ def write_pixels(
     overwrite: bool = False,
     progress: ProgressOption = None,
 ) -> int:
-    """Writes pictures as a text, a picture a line: the shade of each pixel, row by row; gives how many there are.
+    """Write pictures as a text, a picture a line: the shade of each pixel, row by row; return how many there are.
 
     pictures: a folder, at any depth, a file of JSON lines, or a single picture. size: the height and width that they
     are brought to. levels: shades of grey. Raises SettingError; TextError that names a picture; OutputError.
@@ -94,7 +94,7 @@ def draw_pixels(
     levels: int = 256,
     overwrite: bool = False,
 ) -> int:
-    """Draws the lines of a text, as `write_pixels` wrote them or a model did, side by side; gives how many there are.
+    """Draw the lines of a text, as `write_pixels` wrote them or a model did, side by side; return how many there are.
 
     target: a PNG. columns: pixels in a row. Raises SettingError; TextError that names file and line; OutputError.
 

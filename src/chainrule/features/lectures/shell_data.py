@@ -273,7 +273,7 @@ def filter_texts(
 
 
 def _open_language_model(path: Path, tokenizer: str | None, markers: Markers | None, progress: Progress) -> Model:
-    """Raises ModelFormatError; SettingError where it is not a language model."""
+    """Open a language model. Raises ModelFormatError; SettingError where it is not a language model."""
     model = open_model(path, tokenizer, markers, progress)
     with prefix_errors(str(path)):
         model.require_engine("continue")
@@ -281,7 +281,7 @@ def _open_language_model(path: Path, tokenizer: str | None, markers: Markers | N
 
 
 def _check(texts: tuple[str, ...], keep: float | None, below: float | None, output: Path | None, *, json: bool) -> None:
-    """Raises CycloptsError, SettingError."""
+    """Raise CycloptsError or SettingError where options contradict each other."""
     from chainrule.features.corpus.filter import check_limits
 
     if (keep is None) == (below is None):

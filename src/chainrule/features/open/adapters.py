@@ -66,18 +66,18 @@ class Adapter(NamedTuple):
     arrays: dict[str, tuple[ndarray, ndarray]]
 
     def named(self) -> dict[str, ndarray]:
-        """The arrays by their names in the network."""
+        """Return the arrays by their names in the network."""
         pairs = self.arrays.items()
         return {f"{name}.adapter.{each}": pair[i] for name, pair in pairs for i, each in enumerate("ab")}
 
 
 def is_peft(folder: Path) -> bool:
-    """Whether a folder is one of peft's."""
+    """Return whether a folder is one of peft's."""
     return (folder / CONFIG).is_file()
 
 
 def read_config(folder: Path) -> Json:
-    """adapter_config.json. Raises ModelFormatError where it is no LoRA that is computed here."""
+    """Return adapter_config.json. Raises ModelFormatError where it is no LoRA that is computed here."""
     path = folder / CONFIG
     with os_errors_as(ModelFormatError, path, "read"):
         data = read_file(path)
@@ -103,10 +103,10 @@ def read_config(folder: Path) -> Json:
 
 
 def read_peft(folder: Path, config: NetworkConfig, origin: Json | None, shapes: Mapping[str, Sequence[int]]) -> Adapter:
-    """The adapter of a peft folder, for a network. origin: the record of Hugging Face's files that the network came
-    with. shapes: of the network's arrays.
+    """Return the adapter of a peft folder, for a network.
 
-    Raises ModelFormatError where it is damaged, or for another base; SettingError.
+    origin: the record of Hugging Face's files that the network came with. shapes: of the network's arrays. Raises
+    ModelFormatError where it is damaged, or for another base; SettingError.
     """
     said, config = read_config(folder), opened(config)
     path = folder / WEIGHTS
@@ -134,7 +134,7 @@ def _scale(config: Json, alpha: float, rank: int) -> float:
 
 
 def _scaled(name: str, pair: Mapping[str, ndarray], config: Json, path: Path) -> tuple[ndarray, ndarray]:
-    """A and B of a module; B times what its scale differs from the others'. Raises ModelFormatError."""
+    """Return A and B of a module; B times what its scale differs from the others'. Raises ModelFormatError."""
     if pair.keys() != {"A", "B"} or pair["A"].shape[0] != pair["B"].shape[1]:
         raise ModelFormatError(f"{path}: the matrices lora_A and lora_B of {name!r} do not belong together")
     a, b = pair["A"].astype(np.float32), pair["B"].astype(np.float32)
@@ -152,7 +152,7 @@ def to_ours(
     shapes: Mapping[str, Sequence[int]],
     location: str,
 ) -> dict[str, tuple[ndarray, ndarray]]:
-    """A and B by our names. pairs: by the names of theirs, less .weight. location: for messages.
+    """Return A and B by our names. pairs: by the names of theirs, less .weight. location: for messages.
 
     Raises ModelFormatError where one is for another base.
     """
@@ -190,11 +190,10 @@ def to_ours(
 def to_theirs(
     architecture: Architecture, config: NetworkConfig, arrays: Mapping[str, ndarray], usual: int
 ) -> dict[str, tuple[ndarray, ndarray]]:
-    """A and B by the names of theirs, less .weight. arrays: by their names in the network. usual: the rank by which
-    alpha is divided here.
+    """Return A and B by the names of theirs, less .weight.
 
-    Where theirs are other parts than ours, their rank is the sum. Others divide alpha by the rank of each, so B of a
-    higher rank is multiplied.
+    arrays: by their names in the network. usual: the rank by which alpha is divided here. Where theirs are other parts
+    than ours, their rank is the sum. Others divide alpha by the rank of each, so B of a higher rank is multiplied.
     Raises SettingError where a layer has no counterpart.
     """
     pairs: dict[str, tuple[ndarray, ndarray]] = {}
@@ -220,7 +219,7 @@ def to_theirs(
 
 
 def _part_sizes(b: Float[ndarray, "N r"], parts: int, config: NetworkConfig) -> list[int]:
-    """The rows of queries, keys, values and perhaps gates of heads; or of a gate and what it multiplies."""
+    """Return the rows of queries, keys, values and perhaps gates of heads; or of a gate and what it multiplies."""
     if parts == 2:
         return [len(b) // 2] * 2
     keys = getattr(config, "key_heads", 0) * getattr(config, "width_of_heads", 0)
@@ -229,13 +228,13 @@ def _part_sizes(b: Float[ndarray, "N r"], parts: int, config: NetworkConfig) -> 
 
 
 def _placed(b: Float[ndarray, "n r"], part: int, parts: int) -> Float[ndarray, "n parts*r"]:
-    """B of a part, with zeros for the A of the others."""
+    """Return B of a part, with zeros for the A of the others."""
     rank = b.shape[1]
     return np.pad(b, ((0, 0), (part * rank, (parts - part - 1) * rank)))
 
 
 def _matrices(architecture: Architecture, config: NetworkConfig) -> Iterator[tuple[Tensor, str, tuple[str, ...]]]:
-    """Rows for matrices in blocks, with our name and theirs, less .weight."""
+    """Yield rows for matrices in blocks, with our name and theirs, less .weight."""
     for row in architecture.tensors:
         is_matrix = row.ours.endswith(".weight") and not (row.by_token or row.of_experts)
         if not is_matrix or (row.when is not None and not row.when(config)):
@@ -257,7 +256,7 @@ def _to_ours(row: Tensor, parts: list[ndarray], config: NetworkConfig) -> ndarra
 def export_peft(
     config: NetworkConfig, origin: Json | None, arrays: Mapping[str, ndarray], said: Mapping[str, Any]
 ) -> tuple[dict[str, bytes], dict[str, ndarray]]:
-    """The files of a peft folder, and its tensors. origin: as for `read_peft`. said: the record of the adapter.
+    """Return the files of a peft folder, and its tensors. origin: as for `read_peft`. said: the record of the adapter.
 
     Raises SettingError where the network has no counterpart in transformers.
     """

@@ -85,17 +85,17 @@ class Tensor(NamedTuple):
     in_layer: Callable[[Any, int], bool] | None = None
 
     def names(self, layer: int, expert: int = 0) -> tuple[str, ...]:
-        """The names that others have for the tensors of one layer, and of one expert in it."""
+        """Return the names that others have for the tensors of one layer, and of one expert in it."""
         theirs = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
         return tuple(name.format(layer=layer, expert=expert, half=layer // 2) for name in theirs)
 
     def places(self, layers: int, experts: int) -> Iterator[tuple[int, int]]:
-        """Layers, and experts in them, that have such an array."""
+        """Return layers, and experts in them, that have such an array."""
         return product(range(layers), range(experts if "{expert}" in self.ours else 1))
 
 
 def weight_and_bias(ours: str, theirs: str | tuple[str, ...], change: Change = SAME) -> tuple[Tensor, Tensor]:
-    """The arrays of a linear layer or a norm. ours, theirs: their names, less .weight and .bias."""
+    """Return the arrays of a linear layer or a norm. ours, theirs: their names, less .weight and .bias."""
 
     def row(kind: str) -> Tensor:
         names = f"{theirs}.{kind}" if isinstance(theirs, str) else tuple(f"{name}.{kind}" for name in theirs)
@@ -134,12 +134,12 @@ class Architecture:
     computed: Mapping[str, Callable[[Any], ndarray]] = field(default_factory=dict)
 
     def fields(self) -> set[str]:
-        """The fields of config.json that its settings follow from."""
+        """Return the fields of config.json that its settings follow from."""
         return {name for row in self.settings for name in ((row.theirs,) if isinstance(row, Setting) else row.fields)}
 
     @property
     def is_bidirectional(self) -> bool:
-        """Whether it reads a text with a token of its own on either side."""
+        """Whether it reads a text with a special token on either side."""
         return self.family not in ("transformer", "conditional")
 
 
@@ -196,7 +196,7 @@ GATED = {
 
 
 def _split_heads(array: ndarray, config: OpenSettings | Seq2SeqConfig) -> list[ndarray]:
-    """Splits (H + 2K) d rows into those of queries, keys and values."""
+    """Split (H + 2K) d rows into those of queries, keys and values."""
     width = config.width_of_heads
     borders = np.cumsum([0, config.heads * width, config.key_heads * width, config.key_heads * width])
     return [array[begin:end] for begin, end in pairwise(borders.tolist())]
@@ -225,7 +225,7 @@ def _rotated_forwards(array: ndarray, config: OpenSettings) -> list[ndarray]:
 
 
 def _with_second_halves_negated(rows: ndarray, config: OpenSettings) -> ndarray:
-    """Negates the second half of each head: a rotation of (a, b) by -t is the rotation of (a, -b) by t, with b negated
+    """Negate the second half of each head: a rotation of (a, b) by -t is the rotation of (a, -b) by t, with b negated
     again.
     """
     half = config.width_of_heads // 2
@@ -238,7 +238,7 @@ ROTATED_BACKWARDS = Change(_rotated_backwards, _rotated_forwards)
 
 
 def _halves_together(part: ndarray, config: OpenSettings) -> ndarray:
-    """(n, r/2, 2) rows, neighbours of which are rotated together, as (n, 2, r/2); other rows of a head stay."""
+    """Return (n, r/2, 2) rows, neighbours of which are rotated together, as (n, 2, r/2); other rows of a head stay."""
     return _reordered(part, config, (-1, 2))
 
 
@@ -247,7 +247,10 @@ def _neighbours_together(part: ndarray, config: OpenSettings) -> ndarray:
 
 
 def _reordered(part: ndarray, config: OpenSettings, shape: tuple[int, int]) -> ndarray:
-    """shape: that of the rotated rows of a head, whose two dimensions are exchanged."""
+    """Return the rows of a part, reordered in each head.
+
+    shape: that of the rotated rows of a head, whose two dimensions are exchanged.
+    """
     heads = part.reshape(-1, config.width_of_heads, *part.shape[1:])
     turned, rest = heads[:, : config.rotated_width], heads[:, config.rotated_width :]
     turned = turned.reshape(len(turned), *shape, *part.shape[1:]).swapaxes(1, 2).reshape(turned.shape)

@@ -60,7 +60,7 @@ class ImportedCaptioner(NamedTuple):
 
 
 def import_captioner(checkpoint: Checkpoint) -> ImportedCaptioner:
-    """Raises ModelFormatError, SettingError."""
+    """Return the parts of a captioner. Raises ModelFormatError, SettingError."""
     location = f"{checkpoint.location}: {CONFIG}"
     encoder, decoder = (checkpoint.config.get(side) for side in ("encoder", "decoder"))
     if not isinstance(encoder, dict) or not isinstance(decoder, dict):
@@ -102,13 +102,13 @@ def import_captioner(checkpoint: Checkpoint) -> ImportedCaptioner:
 
 
 def _preprocessing(folder: Path) -> Json:
-    """Raises ModelFormatError."""
+    """Return the settings of the preprocessing; empty if there is no such file. Raises ModelFormatError."""
     path = folder / PREPROCESSOR
     return read_json(path) if path.exists() else {}
 
 
 def _vit(config: Json, preprocessing: Json) -> ViTLabelling:
-    """The settings of the encoder. Raises KeyError, ValueError, SettingError."""
+    """Return the settings of the encoder. Raises KeyError, ValueError, SettingError."""
     if config["intermediate_size"] != 4 * config["hidden_size"]:
         raise ValueError(f"intermediate_size is {config['intermediate_size']}, not four times hidden_size")
     size = preprocessing.get("size", config["image_size"])
@@ -131,7 +131,7 @@ def _vit(config: Json, preprocessing: Json) -> ViTLabelling:
 
 
 def _gpt2(config: Json, pictures: ViTLabelling) -> CaptionConfig:
-    """The settings of the decoder. Raises KeyError, SettingError."""
+    """Return the settings of the decoder. Raises KeyError, SettingError."""
     assert pictures.patches is not None
     rows, columns = pictures.patches
     return CaptionConfig(
@@ -169,7 +169,7 @@ class _Tensors:
         return name in self._left
 
     def take(self, name: str) -> ndarray:
-        """Raises ModelFormatError."""
+        """Take a tensor, and return its numbers, widened. Raises ModelFormatError."""
         if name not in self._left:
             raise ModelFormatError(f"{self._checkpoint.location}: lacks the tensor {name!r}")
         self._left.discard(name)
@@ -181,7 +181,7 @@ class _Tensors:
         return array
 
     def check_empty(self) -> None:
-        """Raises ModelFormatError where a tensor was not taken."""
+        """Raise ModelFormatError where a tensor was not taken."""
         if self._left:
             raise ModelFormatError(
                 f"{self._checkpoint.location}: has the tensor {min(self._left)!r}, which a ViT with GPT-2 does not have"
@@ -189,7 +189,7 @@ class _Tensors:
 
 
 def _picture_arrays(theirs: _Tensors, config: ViTLabelling) -> Arrays:
-    """Raises ModelFormatError."""
+    """Return the arrays of the picture encoder. Raises ModelFormatError."""
     assert config.patches is not None
     places = theirs.take(_PATCHES + "position_embeddings")  # (1, 1 + patches, D): the vector that stands first, too
     if places.shape != (1, 1 + config.patches[0] * config.patches[1], config.width):
@@ -217,7 +217,7 @@ def _picture_arrays(theirs: _Tensors, config: ViTLabelling) -> Arrays:
 
 
 def _text_arrays(theirs: _Tensors, config: CaptionConfig) -> Arrays:
-    """Matrices of GPT-2 are transposed. Raises ModelFormatError."""
+    """Return the arrays of the decoder; the matrices of GPT-2 are transposed. Raises ModelFormatError."""
     arrays = {"decoder.places.weight": theirs.take("decoder.transformer.wpe.weight")}
     for kind in ("weight", "bias"):
         arrays[f"decoder.norm.{kind}"] = theirs.take(f"decoder.transformer.ln_f.{kind}")

@@ -37,7 +37,8 @@ _MOST_SHOWN = 200  # characters of a value
 
 
 def contents_of(path: Path) -> tuple[tuple[str, str], ...]:
-    """Names and values: what it is, its sizes, tokenizer, tensors, and the architecture here that comes nearest.
+    """Return names and values that describe a file or folder: its kind, sizes, tokenizer, tensors, and the architecture
+    here that comes nearest.
 
     Nothing for what is neither a folder nor a file of others.
     """
@@ -68,7 +69,7 @@ def _describe_folder(folder: Path, rows: Rows) -> None:
 
 
 def _tokenizer_in(folder: Path) -> str:
-    """The kind and size of a tokenizer.json."""
+    """Return the kind and size of a tokenizer.json."""
     if not (folder / TOKENIZER).exists():
         return f"no {TOKENIZER}"
     with suppress(ChainruleError, LookupError, AttributeError, TypeError):
@@ -99,6 +100,6 @@ def _sizes(config: Mapping[str, Any]) -> Rows:
 
 
 def _counted(kinds: Counter[str], numbers: int, size: int) -> str:
-    """kinds: how many tensors of each type there are."""
+    """Return the numbers of tensors, numbers and bytes, in words. kinds: how many tensors of each type there are."""
     shown = ", ".join(f"{count:,} of {kind}" for kind, count in kinds.most_common())
     return f"{shown}: {numbers:,} numbers, {bytes_shown(size)}"

@@ -58,8 +58,9 @@ class Exported(NamedTuple):
 
 
 class _Tokens(NamedTuple):
-    """ours: our id of each of their tokens. files: the tokenizer's files. begin, end: their ids; None for a masked
-    model.
+    """The tokens of a model for its folder.
+
+    ours: our id of each of their tokens. files: the tokenizer's files. begin, end: their ids; None for a masked model.
     """
 
     ours: Int64[ndarray, " theirs"]
@@ -69,7 +70,7 @@ class _Tokens(NamedTuple):
 
 
 def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer: Tokenizer, record: Json) -> Exported:
-    """A model as a folder for transformers. config, arrays: the network's. record: the model's.
+    """Return a model as a folder for transformers. config, arrays: the network's. record: the model's.
 
     Raises SettingError if no architecture of transformers is such a network, or its tokenizer has no counterpart.
     """
@@ -118,8 +119,8 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
 
 
 def export_pair(config: Seq2SeqConfig, arrays: Mapping[str, ndarray], target: Tokenizer, record: Json) -> Exported:
-    """A seq2seq model that was opened from a folder with a tokenizer.json, as such a folder; its config.json is that
-    with which it came.
+    """Return a seq2seq model that was opened from a folder with a tokenizer.json, as such a folder; its config.json is
+    that with which it came.
 
     target: the tokenizer of both sides. Raises SettingError for models trained here, and for Marian, whose tokenizers
     are files of SentencePiece.
@@ -138,7 +139,10 @@ def export_pair(config: Seq2SeqConfig, arrays: Mapping[str, ndarray], target: To
 
 
 def architecture_for(config: NetworkConfig, origin: Json | None) -> Architecture:
-    """The architecture to export a network as: if possible, the one that it was imported from. Raises SettingError."""
+    """Return the architecture to export a network as: if possible, the one that it was imported from.
+
+    Raises SettingError.
+    """
     known = ARCHITECTURES.values()
     candidates = [*known, *VARIANTS, *(without_output(one) for one in known if one.is_bidirectional)]
     if origin is not None:
@@ -163,12 +167,12 @@ def architecture_for(config: NetworkConfig, origin: Json | None) -> Architecture
 
 
 def _has_fixed(architecture: Architecture, config: Json) -> bool:
-    """Whether a config.json has the values, or leaves them out, that the architecture always has."""
+    """Return whether a config.json has the values, or leaves them out, that the architecture always has."""
     return all(config.get(name, value) == value for name, value in architecture.fixed.items())
 
 
 def _is_as_it_came(architecture: Architecture, config: NetworkConfig, origin: Json) -> bool:
-    """Whether the config.json that the model was imported with still describes it."""
+    """Return whether the config.json that the model was imported with still describes it."""
     if origin["config"].get("model_type") != architecture.model_type:
         return False
     came, _ = read_settings(architecture, origin["config"], "")
@@ -181,7 +185,7 @@ def _tensors(
     arrays: Mapping[str, ndarray],
     ours: Int64[ndarray, " theirs"],
 ) -> dict[str, ndarray]:
-    """The tensors by their names, in the type of the token vectors if that loses nothing."""
+    """Return the tensors by their names, in the type of the token vectors if that loses nothing."""
     kind = next(arrays[row.ours].dtype for row in architecture.tensors if row.by_token and row.ours in arrays)
     tensors: dict[str, ndarray] = {}
     of_experts: dict[str, list[ndarray]] = {}
@@ -213,7 +217,7 @@ def _wider(first: np.dtype[Any], second: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _narrowed(array: ndarray, kind: np.dtype[Any]) -> ndarray:
-    """An array in its original 16 bits, if it was widened from these."""
+    """Return an array in its original 16 bits, if it was widened from these."""
     if array.dtype == kind or array.dtype != np.float32:
         return array
     if kind == BFLOAT16:
@@ -225,7 +229,7 @@ def _narrowed(array: ndarray, kind: np.dtype[Any]) -> ndarray:
 
 
 def _tokens_of(origin: Json, splitter: Subword) -> _Tokens:
-    """The tokens of an imported model."""
+    """Return the tokens of an imported model."""
     numbering = TokenIdMap(**{**origin["tokens"], "other_ends": tuple(origin["tokens"]["other_ends"])})
     files = {hugging_face.TOKENIZER: splitter.definition}
     begin, end = numbering.end if numbering.begin is None else numbering.begin, numbering.end
@@ -242,7 +246,7 @@ def _tokens_of(origin: Json, splitter: Subword) -> _Tokens:
 
 
 def _tokenizer_config(splitter: Subword, special: Mapping[str, int | None]) -> Json:
-    """A tokenizer_config.json. special: ids of tokens by their purposes."""
+    """Return a tokenizer_config.json. special: ids of tokens by their purposes."""
     contents = {token: content for content, token in splitter.numbers.items()}
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -252,7 +256,7 @@ def _tokenizer_config(splitter: Subword, special: Mapping[str, int | None]) -> J
 
 
 def _native_tokens(tokenizer: Tokenizer, splitter: Subword, context: int) -> _Tokens:
-    """The tokens of a model trained here: the ids of the tokenizer.json, then our markers if it has none."""
+    """Return the tokens of a model trained here: the ids of the tokenizer.json, then our markers if it has none."""
     named = _named_tokens(tokenizer, splitter, dict(zip(MARKER_TOKENS, (UNKNOWN, BEGIN, END), strict=True)))
     end = MARKER_TOKENS[END]
     files = _native_files(named, before=end, context=context, special={"bos": end, "eos": end})
@@ -260,9 +264,9 @@ def _native_tokens(tokenizer: Tokenizer, splitter: Subword, context: int) -> _To
 
 
 def _native_masked_tokens(tokenizer: Tokenizer, splitter: Subword, context: int, *, has_types: bool) -> _Tokens:
-    """The tokens of a masked model: <s>, the mask here, and </s>, read before a text, by their usual names.
+    """Return the tokens of a masked model: <s>, the mask here, and </s>, read before a text, by their usual names.
 
-    has_types: whether the second text of a pair has a type of its own.
+    has_types: whether the second text of a pair has a separate type.
     """
     named = _named_tokens(tokenizer, splitter, {MARKER_TOKENS[UNKNOWN]: UNKNOWN, _MASK: BEGIN, _BEFORE: END})
     special = {"mask": _MASK, "cls": _BEFORE, "sep": _BEFORE, "pad": _BEFORE}
@@ -280,9 +284,10 @@ class _Named(NamedTuple):
 
 
 def _named_tokens(tokenizer: Tokenizer, splitter: Subword, markers: dict[str, int]) -> _Named:
-    """Tokens with our markers added. markers: our ids by the names there; <unk> is added only if it has no such token.
+    """Return tokens with our markers added.
 
-    Raises SettingError if a token would be unknown to the model, or have two meanings.
+    markers: our ids by the names there; <unk> is added only if it has no such token. Raises SettingError if a token
+    would be unknown to the model, or have two meanings.
     """
     described = json.loads(splitter.definition)
     numbers = dict(splitter.numbers)
@@ -320,7 +325,7 @@ def _native_files(
     special: Mapping[str, str],
     pair_types: tuple[int, int] | None = None,
 ) -> dict[str, bytes]:
-    """The files of the tokenizer. before: the token put before each text. special: tokens by their purposes.
+    """Return the files of the tokenizer. before: the token put before each text. special: tokens by their purposes.
 
     pair_types: the types of the two texts of a pair, which is read as [CLS] a [SEP] b [SEP]; None where it is read as
     [CLS] a b.
@@ -343,13 +348,13 @@ def _native_files(
 
 
 def _special(content: str, number: int, *, takes_space: bool) -> Json:
-    """An added token. takes_space: whether it includes the space before it, as words do."""
+    """Return an added token. takes_space: whether it includes the space before it, as words do."""
     flags = {**dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False), "lstrip": takes_space}
     return {"id": number, "content": content, **flags, "special": True}
 
 
 def _followed_by(processor: Json | None, token: str, number: int, pair_types: tuple[int, int] | None) -> Json:
-    """A post-processor that does what the former one did, then puts a token before each text.
+    """Return a post-processor that does what the former one did, then puts a token before each text.
 
     pair_types: as for `_native_files`; the token is both [CLS] and [SEP].
     """

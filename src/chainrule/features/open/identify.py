@@ -28,7 +28,9 @@ _PARTS = (("model.language_model.", "model."), ("language_model.", ""), ("lm_hea
 
 
 def text_part(checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
-    """The text model of one that also reads pictures or sounds, with a warning; any other checkpoint as it is."""
+    """Return the text model of one that also reads pictures or sounds, with a warning; any other checkpoint
+    unchanged.
+    """
     config, nested = checkpoint.config, checkpoint.config.get("text_config")
     if not isinstance(nested, dict) or config.get("model_type") in ARCHITECTURES:
         return checkpoint, []
@@ -54,7 +56,7 @@ def text_part(checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
 
 
 def architecture_of(checkpoint: Checkpoint) -> Architecture:
-    """Raises ModelFormatError."""
+    """Return the architecture of a checkpoint. Raises ModelFormatError."""
     architecture = _named_architecture(checkpoint)
     if not architecture.is_bidirectional:
         if checkpoint.sentence_files:
@@ -80,7 +82,7 @@ def architecture_of(checkpoint: Checkpoint) -> Architecture:
 
 
 def _named_architecture(checkpoint: Checkpoint) -> Architecture:
-    """Raises ModelFormatError."""
+    """Return the architecture that config.json names. Raises ModelFormatError."""
     name, known = checkpoint.config.get("model_type"), ", ".join(ARCHITECTURES)
     if name is None:
         raise ModelFormatError(
@@ -98,10 +100,10 @@ def _named_architecture(checkpoint: Checkpoint) -> Architecture:
 
 
 def nearest_architecture(tensors: Iterable[str], name: str) -> str:
-    """The architecture with the most tensors of the same names, for a message; among equals, with the likest name.
-    Nothing where there is none.
+    """Return the architecture with the most tensors of the same names, for a message; among equals, with the likest
+    name.
 
-    tensors: names in a checkpoint. name: its model_type.
+    Nothing where there is none. tensors: names in a checkpoint. name: its model_type.
     """
     names = {
         kind: {theirs for row in architecture.tensors for theirs in row.names(0)}
@@ -111,7 +113,10 @@ def nearest_architecture(tensors: Iterable[str], name: str) -> str:
 
 
 def nearest_of(kinds: Mapping[str, set[str]], own: set[str], name: str) -> str:
-    """As `nearest_architecture`, of names of tensors in the first layer. kinds: those of each architecture."""
+    """Return the name that `nearest_architecture` gives, from names of tensors in the first layer.
+
+    kinds: those of each architecture.
+    """
     shared = {kind: own & names for kind, names in kinds.items()}
     nearest = max(shared, key=lambda kind: (len(shared[kind]), SequenceMatcher(None, kind, name).ratio()))
     if not shared[nearest]:

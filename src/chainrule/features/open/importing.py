@@ -67,7 +67,10 @@ class Imported(NamedTuple):
 
 
 def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent, *, exact: bool = False) -> Imported:
-    """exact: whether quantised weights are widened to float32. Raises ModelFormatError, SettingError."""
+    """Return the parts of the model in a checkpoint.
+
+    exact: whether quantised weights are widened to float32. Raises ModelFormatError, SettingError.
+    """
     from chainrule.neural.saving import packable_of, shapes_of
 
     checkpoint, left_out = text_part(unpacked(checkpoint))
@@ -110,7 +113,10 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent, *, ex
 def record_of(
     checkpoint: Checkpoint, shapes: Mapping[str, Sequence[int]], ignored: list[str], warnings: list[str], tokens: Json
 ) -> Json:
-    """The record of a model that was opened. shapes: of its arrays. tokens: notes on how its tokens were numbered."""
+    """Return the record of a model that was opened.
+
+    shapes: of its arrays. tokens: notes on how its tokens were numbered.
+    """
     return {
         "opened_from": checkpoint.location,
         "parameters": sum(math.prod(shape) for shape in shapes.values()),
@@ -130,7 +136,7 @@ def record_of(
 
 
 def import_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
-    """The tokenizer of a model, without the model. Raises ModelFormatError, SettingError."""
+    """Return the tokenizer of a model, without the model. Raises ModelFormatError, SettingError."""
     checkpoint, _ = text_part(checkpoint)
     architecture = architecture_of(checkpoint)
     if not issubclass(architecture.config, NetworkConfig):
@@ -143,13 +149,13 @@ def import_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
 def _numbering_of(
     checkpoint: Checkpoint, architecture: Architecture, tensors: Tensors, splitter: Subword
 ) -> tuple[TokenIdMap, list[str]]:
-    """Raises ModelFormatError."""
+    """Return which of the tokens are our markers, with warnings. Raises ModelFormatError."""
     rows = rows_of(architecture, tensors)
     return numbering_of(checkpoint, splitter, rows, is_masked=architecture.is_bidirectional)
 
 
 def splitter_of(checkpoint: Checkpoint) -> Subword:
-    """Raises ModelFormatError, SettingError."""
+    """Return the splitter that tokenizer.json describes. Raises ModelFormatError, SettingError."""
     if checkpoint.tokenizer is None:
         raise ModelFormatError(
             f"{checkpoint.location}: has no {TOKENIZER}, which says how text is tokenized; transformers writes one"
@@ -158,7 +164,9 @@ def splitter_of(checkpoint: Checkpoint) -> Subword:
 
 
 class Sides(NamedTuple):
-    """source, target: the tokenizers; the same one where both sides are tokenized alike."""
+    """The tokenizers of both sides. source, target: the tokenizers; the same one where both sides are tokenized
+    alike.
+    """
 
     source: Tokenizer
     target: Tokenizer
@@ -168,7 +176,7 @@ class Sides(NamedTuple):
 
 
 def open_sides(checkpoint: Checkpoint, source_rows: int, target_rows: int) -> Sides:
-    """The tokenizers of a model's sides. source_rows, target_rows: how many tokens have a vector.
+    """Return the tokenizers of a model's sides. source_rows, target_rows: how many tokens have a vector.
 
     Raises ModelFormatError, SettingError.
     """
@@ -192,7 +200,7 @@ def open_sides(checkpoint: Checkpoint, source_rows: int, target_rows: int) -> Si
 
 
 def _of_sentencepiece(checkpoint: Checkpoint, source_rows: int, target_rows: int) -> Sides:
-    """The sides of a model with two files of pieces, whose ids are in one or two further files.
+    """Return the sides of a model with two files of pieces, whose ids are in one or two further files.
 
     Raises ModelFormatError, SettingError.
     """
@@ -219,7 +227,7 @@ def _of_sentencepiece(checkpoint: Checkpoint, source_rows: int, target_rows: int
 
 
 def _tokenizer(checkpoint: Checkpoint, name: str, ids: Mapping[str, int], numbering: TokenIdMap) -> Tokenizer:
-    """Raises ModelFormatError, SettingError."""
+    """Return the tokenizer of a side. Raises ModelFormatError, SettingError."""
     if name not in checkpoint.sides:
         raise ModelFormatError(f"{checkpoint.location}: has no {name}, which says how text is tokenized")
     languages = [token for token in ids if token.startswith(">>") and token.endswith("<<")]
@@ -229,7 +237,7 @@ def _tokenizer(checkpoint: Checkpoint, name: str, ids: Mapping[str, int], number
 
 
 def _ids(checkpoint: Checkpoint, name: str, rows: int) -> dict[str, int]:
-    """The id of each token. Raises ModelFormatError."""
+    """Return the id of each token. Raises ModelFormatError."""
     location = f"{checkpoint.location}: {name}"
     try:
         ids = json.loads(checkpoint.sides.get(name, b"null"))
@@ -244,7 +252,7 @@ def _ids(checkpoint: Checkpoint, name: str, rows: int) -> dict[str, int]:
 
 
 def _check_rows(checkpoint: Checkpoint, name: str, ids: Mapping[str, int], rows: int) -> None:
-    """Raises ModelFormatError."""
+    """Raise ModelFormatError if a file numbers more tokens than the model has vectors for."""
     if (known := 1 + max(ids.values(), default=-1)) > rows:
         raise ModelFormatError(
             f"{checkpoint.location}: {name}: numbers {known:,} tokens, but the model has vectors for {rows:,}; "
@@ -255,7 +263,7 @@ def _check_rows(checkpoint: Checkpoint, name: str, ids: Mapping[str, int], rows:
 def _target_numbering(
     checkpoint: Checkpoint, ids: Mapping[str, int], unknown: int | None, rows: int
 ) -> tuple[TokenIdMap, list[str]]:
-    """Which ids are our markers, with warnings. A target begins with decoder_start_token_id.
+    """Return which ids are our markers, with warnings. A target begins with decoder_start_token_id.
 
     Raises ModelFormatError.
     """
@@ -270,9 +278,9 @@ def _target_numbering(
 
 
 def _added_tokens(checkpoint: Checkpoint, sides: Sides) -> Json:
-    """The settings that say what is read before and after each text, beside what ends it: sources as the tokenizer has
-    them; targets begin with the forced token, else with what stands before sources (BART's <s>), unless that says the
-    language of the source.
+    """Return the settings that say what is read before and after each text, beside what ends it: sources as the
+    tokenizer has them; targets begin with the forced token, else with what stands before sources (BART's <s>), unless
+    that says the language of the source.
 
     Raises ModelFormatError.
     """
@@ -317,12 +325,12 @@ class ImportedPair(NamedTuple):
 
 
 def is_pair(model_type: object) -> bool:
-    """Whether a model_type of config.json is that of a seq2seq model."""
+    """Return whether a model_type of config.json is that of a seq2seq model."""
     return isinstance(model_type, str) and model_type in ARCHITECTURES and _is_pair(ARCHITECTURES[model_type])
 
 
 def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> ImportedPair:
-    """Raises ModelFormatError, SettingError."""
+    """Return the parts of the seq2seq model in a checkpoint. Raises ModelFormatError, SettingError."""
     from chainrule.features.seq2seq.network.saving import shapes_of_pair
 
     checkpoint = unpacked(checkpoint)
@@ -364,7 +372,7 @@ def _is_pair(architecture: Architecture) -> bool:
 
 
 def _rows(architecture: Architecture, config: Seq2SeqConfig, tensors: Tensors) -> tuple[int, int]:
-    """How many source tokens and target tokens have a vector. Raises ModelFormatError."""
+    """Return how many source tokens and target tokens have a vector. Raises ModelFormatError."""
     by_token = {
         row.ours: row.names(0)[0]
         for row in architecture.tensors

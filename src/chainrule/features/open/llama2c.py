@@ -42,7 +42,7 @@ class _Header(NamedTuple):
     positions: int
 
     def parts(self) -> list[tuple[str, tuple[int, ...]]]:
-        """The arrays after the header, in their order; an empty name stands for tables of angles."""
+        """Return the arrays after the header, in their order; an empty name stands for tables of angles."""
         head = self.width // self.heads
         layer, keys = "model.layers.{layer}.", self.key_heads * head
         return [
@@ -68,7 +68,7 @@ class _Header(NamedTuple):
 
 
 def is_llama2c(path: Path) -> bool:
-    """Whether a file is as large as its first seven numbers say."""
+    """Return whether a file is as large as its first seven numbers say."""
     try:
         header = _header(path) if path.suffix == ".bin" and path.is_file() else None
         return header is not None and header.bytes == os.path.getsize(path)
@@ -77,7 +77,7 @@ def is_llama2c(path: Path) -> bool:
 
 
 def describe_wrong_size(path: Path) -> str | None:
-    """How the size of a file that begins as one of llama2.c differs from the expected size, for a message.
+    """Return how the size of a file that begins as one of llama2.c differs from the expected size, for a message.
 
     Raises OSError.
     """
@@ -91,7 +91,7 @@ def describe_wrong_size(path: Path) -> str | None:
 
 
 def _header(path: Path) -> _Header | None:
-    """The first seven numbers; None where no model has such. Raises OSError."""
+    """Return the first seven numbers; None where no model has such. Raises OSError."""
     with open_regular(path) as file:
         data = file.read(_HEADER.size)
     if len(data) < _HEADER.size:
@@ -102,9 +102,10 @@ def _header(path: Path) -> _Header | None:
 
 
 def open_llama2c(path: Path, tokenizer: Path | None = None) -> Checkpoint:
-    """tokenizer: its file; by default tokenizer.bin, or tok and the number of tokens, in the same folder.
+    """Open a file of llama2.c.
 
-    Raises ModelFormatError.
+    tokenizer: its file; by default tokenizer.bin, or tok and the number of tokens, in the same folder. Raises
+    ModelFormatError.
     """
     header = _header(path)
     assert header is not None
@@ -149,7 +150,7 @@ def open_llama2c(path: Path, tokenizer: Path | None = None) -> Checkpoint:
 
 
 def _definition(path: Path, tokens: int) -> bytes:
-    """A tokenizer.json. Raises ModelFormatError."""
+    """Return a tokenizer.json. Raises ModelFormatError."""
     cut_off = f"{path}: ends before its {tokens:,} tokens do; it was cut off, or is of another model"
     try:
         data = read_file(path)

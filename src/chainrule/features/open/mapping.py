@@ -86,7 +86,7 @@ _ROWS_AT_ONCE = 4096  # of matrices that are compared
 def read_settings(
     architecture: Architecture, config: Json, folder: str
 ) -> tuple[NetworkConfig | Seq2SeqConfig, list[str]]:
-    """The settings of our network, and the fields that were ignored. folder: that of config.json, for messages.
+    """Return the settings of our network, and the fields that were ignored. folder: that of config.json, for messages.
 
     Raises ModelFormatError where a field is missing, or asks for what is not supported.
     """
@@ -125,7 +125,7 @@ def read_settings(
 
 
 def write_settings(architecture: Architecture, config: NetworkConfig | Seq2SeqConfig) -> Json:
-    """The fields of config.json that say what the network is."""
+    """Return the fields of config.json that say what the network is."""
     config = _filled_in(config)
     written: Json = {"architectures": [architecture.class_name], "model_type": architecture.model_type}
     for row in architecture.settings:
@@ -140,7 +140,7 @@ def write_settings(architecture: Architecture, config: NetworkConfig | Seq2SeqCo
 
 
 def differences(architecture: Architecture, config: NetworkConfig | Seq2SeqConfig) -> list[str]:
-    """The settings of a network that an architecture of others cannot express: those that reading back would change."""
+    """Return our settings that an architecture of others cannot express: those that reading back would change."""
     config = config if isinstance(config, Seq2SeqConfig) else opened(config)
     if type(config) is not architecture.config:
         return [f"{architecture.family} as the family"]
@@ -154,7 +154,7 @@ def differences(architecture: Architecture, config: NetworkConfig | Seq2SeqConfi
 
 
 def _setting(row: Setting, config: Mapping[str, Any]) -> Json:
-    """Raises ValueError."""
+    """Return our setting from the field of config.json that a row names. Raises ValueError."""
     value = config.get(row.theirs, row.default)
     if value is REQUIRED:
         raise ValueError(f"{row.theirs} is missing")
@@ -168,14 +168,14 @@ def _setting(row: Setting, config: Mapping[str, Any]) -> Json:
 
 
 def _in_their_terms(architecture: Architecture, message: str) -> str:
-    """A message that begins with the name of a setting of ours, with the name of the field of config.json instead."""
+    """Return a message that begins with one of our settings, with the field of config.json in its place."""
     ours, is_, rest = message.partition(" is ")
     theirs = {row.ours: row.theirs for row in architecture.settings if isinstance(row, Setting)}
     return f"{theirs.get(ours, ours)}{is_}{rest}".replace(" is None; ", " is null; ", 1)
 
 
 def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2SeqConfig:
-    """The same settings, with all defaults filled in, and settings without effect reset to their defaults."""
+    """Return the same settings, with all defaults filled in, and settings without effect reset to their defaults."""
     config = config if isinstance(config, Seq2SeqConfig) else opened(config)
     if not isinstance(config, OpenSettings):
         return config
@@ -229,7 +229,7 @@ class Tensors:
     """The tensors of a checkpoint that are weights, by their full names."""
 
     def __init__(self, architecture: Architecture, checkpoint: Checkpoint) -> None:
-        """Raises ModelFormatError where a name stands twice, with a prefix and without."""
+        """Find the full names of tensors. Raises ModelFormatError where one stands twice, with and without a prefix."""
         self.location, self.config, self._checkpoint = checkpoint.location, checkpoint.config, checkpoint
         self._aliases = dict(architecture.aliases)
         self._whole: set[str] = set()  # names of tensors that were found to hold numbers
@@ -249,7 +249,7 @@ class Tensors:
             self.names[full] = name
 
     def check_layers(self, layers: int) -> None:
-        """Raises ModelFormatError where a network has more layers than there are tensors, before it is built."""
+        """Raise ModelFormatError where a network has more layers than there are tensors, before it is built."""
         if layers > len(self.names):
             raise ModelFormatError(
                 f"{self.location}: {CONFIG}: asks for {layers:,} layers, but has {len(self.names)} tensors"
@@ -271,17 +271,17 @@ class Tensors:
         return names[0]
 
     def stored(self, name: str) -> StoredMatrix | None:
-        """A matrix as the file has it, where it is quantised in a form that products know. Raises ModelFormatError."""
+        """Return a matrix as the file has it, if quantised in a form that products know. Raises ModelFormatError."""
         matrix: StoredMatrix | None = self._checkpoint.stored(self.names[self.in_file(name)])
         return matrix
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """That of a tensor. Raises ModelFormatError."""
+        """Return the shape of a tensor. Raises ModelFormatError."""
         matrix = self.stored(name)
         return self.sound(name).shape if matrix is None else matrix.shape
 
     def sound(self, name: str) -> ndarray:
-        """A tensor that exists and holds numbers. Raises ModelFormatError."""
+        """Return a tensor that exists and holds numbers. Raises ModelFormatError."""
         name = self.in_file(name)
         tensor = self._checkpoint.tensors[self.names[name]]
         location = self._checkpoint.files.get(self.names[name], self.location)
@@ -308,7 +308,7 @@ class Tensors:
 
 
 def rows_of(architecture: Architecture, tensors: Tensors) -> int:
-    """The number of tokens that have a vector. Raises ModelFormatError."""
+    """Return the number of tokens that have a vector. Raises ModelFormatError."""
     [name] = next(row for row in architecture.tensors if row.by_token).names(0)
     said, shape = tensors.config.get("vocab_size"), tensors.shape(name)
     if len(shape) != 2 or said not in (None, shape[0]):
@@ -334,7 +334,7 @@ def untied(
     differing: list[tuple[str, str]] = []
 
     def is_shared(first: str, second: str) -> bool:
-        """Whether both are in the file with the same numbers, or one of them alone."""
+        """Return whether both are in the file with the same numbers, or one of them alone."""
         if not (tensors.has(first) and tensors.has(second)) or tensors.are_same(first, second):
             return True
         differing.append((tensors.in_file(first), tensors.in_file(second)))
@@ -380,8 +380,8 @@ def arrays_of(
     tensors: Tensors,
     packable: AbstractSet[str] = frozenset(),
 ) -> Iterator[tuple[str, ndarray]]:
-    """Each array of ours with its name. numberings: the numberings of the tokens of `source`, if there is one, and of
-    `target`. packable: the names of matrices that stay quantised as they are stored.
+    """Yield each array of ours with its name. numberings: the numberings of the tokens of `source`, if there is one,
+    and of `target`. packable: the names of matrices that stay quantised as they are stored.
 
     Raises ModelFormatError where a tensor is missing, invalid, or left over.
     """
@@ -457,7 +457,7 @@ def _as_stored(
     shape: tuple[int, ...],
     tensors: Tensors,
 ) -> ndarray | None:
-    """A matrix of ours with the blocks of the file; None where its rows cannot stay as they are.
+    """Return a matrix of ours with the blocks of the file; None where its rows cannot stay unchanged.
 
     Raises ModelFormatError.
     """
@@ -476,7 +476,7 @@ def _as_stored(
 
 
 def layers_of(row: Tensor, config: NetworkConfig | Seq2SeqConfig) -> int:
-    """How many arrays, one for each layer, a row stands for."""
+    """Return how many arrays, one for each layer, a row stands for."""
     if "{layer}" not in row.ours:
         return 1
     if isinstance(config, Seq2SeqConfig):
@@ -488,7 +488,7 @@ def layers_of(row: Tensor, config: NetworkConfig | Seq2SeqConfig) -> int:
 def _check_computed(
     name: str, values: Callable[[Any], ndarray], config: NetworkConfig | Seq2SeqConfig, tensors: Tensors
 ) -> None:
-    """Raises ModelFormatError where a tensor does not hold what follows from the settings, up to float16's rounding."""
+    """Raise ModelFormatError where a tensor does not hold what follows from the settings, up to float16's rounding."""
     if name not in tensors.names:
         return
     tensor, expected = tensors.sound(name), values(config)

@@ -39,7 +39,7 @@ def open_peft(path: Path, options: OpenOptions, progress: Progress) -> Model:
 
 
 def class_of_folder(path: Path) -> type[AnyModel] | None:
-    """Return the class that a Hugging Face folder opens as, where that is told without opening it."""
+    """Return the class that a Hugging Face folder opens as, where that is known without opening it."""
     model_type = read_json(path / CONFIG).get("model_type")
     family = "caption" if model_type == CAPTIONER else "conditional" if is_pair(model_type) else None
     return None if family is None else kinds()[family].model.get()
@@ -60,7 +60,7 @@ def tokenizer_of_folder(path: Path) -> Tokenizer:
 
 
 def refuse_gguf_adapter(path: Path, options: OpenOptions, progress: Progress) -> AnyModel:
-    """Raises ModelFormatError: an adapter by itself cannot be opened."""
+    """Raise ModelFormatError: an adapter by itself cannot be opened."""
     raise ModelFormatError(
         f"{path}: is an adapter, and a GGUF file does not say where its base is; chainrule convert BASE OUTPUT "
         f"--adapter {path} merges them"
@@ -68,7 +68,7 @@ def refuse_gguf_adapter(path: Path, options: OpenOptions, progress: Progress) ->
 
 
 def class_of_gguf(path: Path) -> type[AnyModel] | None:
-    """Return the class that a GGUF file opens as, where that is told without opening it. Raises ModelFormatError."""
+    """Return the class that a GGUF file opens as, where that is known without opening it. Raises ModelFormatError."""
     return kinds()["conditional"].model.get() if is_gguf_of_sources(path) else None
 
 
@@ -97,7 +97,7 @@ def tokenizer_of_karpathy(path: Path) -> Tokenizer:
 
 
 def refuse_wrong_size(path: Path, options: OpenOptions, progress: Progress) -> AnyModel:
-    """Raises ModelFormatError: a file begins as one of llama2.c, and has another size than that says."""
+    """Raise ModelFormatError: a file begins as one of llama2.c, and has another size than that says."""
     raise ModelFormatError(f"{path}: {describe_wrong_size(path)}")
 
 
@@ -129,7 +129,7 @@ def open_picture_network(path: Path, options: OpenOptions, progress: Progress) -
 
 
 def _checkpoint(path: Path, options: OpenOptions) -> Checkpoint:
-    """Raises ModelFormatError."""
+    """Open the checkpoint in a folder. Raises ModelFormatError."""
     if not options.allow_pickle:
         return open_folder(path)
     from chainrule.neural.saving import open_pickle

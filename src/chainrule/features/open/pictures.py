@@ -52,8 +52,9 @@ class ImportedPictures(NamedTuple):
 
 
 def import_pictures(path: Path, arrays: Arrays, names_of: Callable[[PictureLabelling], list[str]]) -> ImportedPictures:
-    """names_of: a function that gives our names of the arrays of the body and the head of a configuration, in order.
+    """Return the settings and arrays of a classifier of pictures.
 
+    names_of: a function that gives our names of the arrays of the body and the head of a configuration, in order.
     Raises ModelFormatError that names the file.
     """
     config: PictureLabelling
@@ -95,7 +96,7 @@ def _renamed(name: str) -> str:
 
 
 def _resnet(path: Path, arrays: Mapping[str, ndarray], warnings: list[str]) -> ResNetLabelling:
-    """The configuration that follows from names and shapes. Raises ModelFormatError."""
+    """Return the configuration that follows from names and shapes. Raises ModelFormatError."""
     found = [re.match(r"layer(\d+)\.(\d+)\.conv1\.weight$", name) for name in arrays]
     places = {(int(match[1]), int(match[2])) for match in found if match}
     blocks = tuple(sum(layer == own for own, _ in places) for layer in range(1, max(own for own, _ in places) + 1))
@@ -122,7 +123,7 @@ def _resnet(path: Path, arrays: Mapping[str, ndarray], warnings: list[str]) -> R
 
 
 def _vgg(path: Path, arrays: Mapping[str, ndarray]) -> VGGLabelling:
-    """The configuration of a VGG for pictures of 224 pixels. Raises ModelFormatError."""
+    """Return the configuration of a VGG for pictures of 224 pixels. Raises ModelFormatError."""
     places = _places(arrays)
     has_norms = "features.1.running_mean" in arrays
     # Pooling follows where the next number is one further than a convolution, its norm and its activation need.
@@ -160,13 +161,15 @@ def _vgg(path: Path, arrays: Mapping[str, ndarray]) -> VGGLabelling:
 
 
 def _places(arrays: Mapping[str, ndarray]) -> list[int]:
-    """The numbers of the convolutions among the features of a VGG."""
+    """Return the numbers of the convolutions among the features of a VGG."""
     named = [re.match(r"features\.(\d+)\.weight$", name) for name in arrays]
     return sorted(int(match[1]) for match in named if match and arrays[match[0]].ndim == 4)
 
 
 def _renamed_vgg(config: VGGLabelling, arrays: Arrays) -> Arrays:
-    """The arrays of a VGG by our names. A bias before batch normalisation, which ours lacks, goes into its mean."""
+    """Return the arrays of a VGG by our names. A bias before batch normalisation, which ours lacks, goes into its
+    mean.
+    """
     renamed: Arrays = {}
     heads = {"classifier.0": "body.pool.2", "classifier.3": "body.pool.5", "classifier.6": "head"}
     numbers = {place: i for i, place in enumerate(_places(arrays), 1)}
@@ -186,7 +189,7 @@ def _renamed_vgg(config: VGGLabelling, arrays: Arrays) -> Arrays:
 
 
 def _labels(path: Path, count: int) -> list[str]:
-    """Raises ModelFormatError."""
+    """Return the labels in a file beside the tensors; without one, numbers. Raises ModelFormatError."""
     beside = path.with_name(LABELS)
     if not beside.exists():
         return [str(i) for i in range(count)]

@@ -24,9 +24,10 @@ _FIELDS = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_fact
 
 
 def rotary(*, share: float = 1.0, base: float = 10_000.0, local: str | None = None) -> Rule:
-    """The rule of rotary positions. share: of a head that is rotated, where config.json does not say; base: likewise.
+    """Return the rule of rotary positions.
 
-    local: the field that transformers 4 has for the base of layers with windows, where these have a base of their own.
+    share: of a head that is rotated, where config.json does not say; base: likewise. local: the field that transformers
+    4 has for the base of layers with windows, where these have a different base.
     """
 
     def read(config: Json) -> Json:
@@ -58,7 +59,7 @@ def rotary(*, share: float = 1.0, base: float = 10_000.0, local: str | None = No
 
 
 def _parameters(config: Json) -> Json:
-    """rope_scaling and rope_parameters together. Raises ValueError where they contradict each other."""
+    """Return rope_scaling and rope_parameters together. Raises ValueError where they contradict each other."""
     scaling, parameters = config.get("rope_scaling"), config.get("rope_parameters")
     if scaling and parameters:
         for name in scaling.keys() & parameters.keys():
@@ -126,7 +127,7 @@ def _read_scaling(config: Json, given: Json, *, share: float, base: float) -> Js
 
 
 def _yarn_amplitude(factor: float, scale: float = 1.0) -> float:
-    """Peng et al. 2023, equation 22."""
+    """Return the amplitude of YaRN (Peng et al. 2023, equation 22)."""
     return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1
 
 
@@ -135,7 +136,7 @@ def _head_width(config: Json) -> int:
 
 
 def _write_scaling(config: OpenSettings, *, is_partial: bool) -> Json:
-    """Both spellings: given only the new one, transformers 4 would silently take a theta of 10,000."""
+    """Return both spellings: given only the new one, transformers 4 would silently take a theta of 10,000."""
     theta: Json = {"rope_theta": config.rotary_base}
     if is_partial:
         theta["partial_rotary_factor"] = config.rotated_width / config.width_of_heads
@@ -175,7 +176,7 @@ SLIDING_WINDOW = Rule(("sliding_window",), _read_window, lambda config: {"slidin
 def layer_types(
     has_window: Callable[[Json, int], bool], *fields: str, rotates_windows_only: bool = False, keeps: bool = False
 ) -> Rule:
-    """The rule of models in which some layers have a window, by layer_types.
+    """Return the rule of models in which some layers have a window, by layer_types.
 
     has_window: whether a layer has one, where config.json has no layer_types. fields: which that function reads.
     rotates_windows_only: whether the other layers have no positions. keeps: whether a window counts even where it is as
@@ -207,5 +208,5 @@ def layer_types(
 
 
 def every(field: str, default: int) -> Callable[[Json, int], bool]:
-    """Whether a layer has a window, where one layer in n has none. field: the one that gives n."""
+    """Return whether a layer has a window, where one layer in n has none. field: the one that gives n."""
     return lambda config, layer: bool((layer + 1) % (config.get(field) or default))

@@ -36,7 +36,7 @@ _BIAS, _NAN = 127, 255  # of exponents; the one that stands for no number
 
 
 def unpacked(checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint with weights in bfloat16, if they are in MXFP4; unchanged if they are not quantised.
+    """Return the checkpoint with weights in bfloat16, if they are in MXFP4; unchanged if they are not quantised.
 
     Raises ModelFormatError for any other quantisation.
     """
@@ -68,7 +68,7 @@ class _Unpacked(Mapping[str, "ndarray"]):
         self._last: tuple[str, ndarray] | None = None
 
     def source(self, name: str) -> str:
-        """The name of the tensor in the file."""
+        """Return the name of the tensor in the file."""
         return name + _BLOCKS if name in self._packed else name
 
     def __getitem__(self, name: str) -> ndarray:
@@ -86,7 +86,7 @@ class _Unpacked(Mapping[str, "ndarray"]):
         return len(self._names)
 
     def _unpack(self, name: str) -> ndarray:
-        """Raises ModelFormatError."""
+        """Unpack a tensor. Raises ModelFormatError."""
         blocks, scales = self._tensors[name + _BLOCKS], self._tensors[name + _SCALES]
         fits = blocks.ndim == 4 and blocks.shape[3] == 16 and blocks.shape[:3] == scales.shape
         if not fits or blocks.dtype != np.uint8 or scales.dtype != np.uint8 or (scales == _NAN).any():
@@ -100,7 +100,7 @@ class _Unpacked(Mapping[str, "ndarray"]):
 def unpack_mxfp4(
     blocks: UInt8[ndarray, "experts rows blocks 16"], scales: UInt8[ndarray, "experts rows blocks"]
 ) -> ndarray:
-    """The weights, in bfloat16, which holds all of them exactly: (experts, 32 blocks, rows)."""
+    """Return the weights, in bfloat16, which holds all of them exactly: (experts, 32 blocks, rows)."""
     exponents = np.arange(_NAN + 1)[:, None] - _BIAS
     with np.errstate(over="ignore"):  # beyond float32, it is infinite
         values = np.ldexp(MXFP4_VALUES, exponents, dtype=np.float64).astype(np.float32)
@@ -139,11 +139,11 @@ class StoredMatrix(NamedTuple):
         return blocks.shape[1] * kind.weights
 
     def with_rows(self, rows: Int64[ndarray, " n"]) -> StoredMatrix:
-        """Some rows, by their numbers in this matrix; -1 for one of zeros."""
+        """Return some rows, by their numbers in this matrix; -1 for one of zeros."""
         return self._replace(order=np.where(rows < 0, -1, self.order[rows]))
 
     def pack(self) -> UInt8[ndarray, " bytes"] | None:
-        """The matrix for products; None where rows of different types do not come in groups, or are columns.
+        """Return the matrix for products; None where rows of different types do not come in groups, or are columns.
 
         Raises ValueError where a scale is not a number.
         """
@@ -172,7 +172,7 @@ class StoredMatrix(NamedTuple):
         return matrix
 
     def _chunks(self, begin: int, end: int, of_source: Int64[ndarray, " N"]) -> Iterator[Quantised]:
-        """Raises ValueError."""
+        """Yield the rows from `begin` to `end`, some groups at a time. Raises ValueError."""
         step = max(1, _TOGETHER // self.columns // 16) * 16  # whole groups
         ends = np.cumsum([0, *(len(blocks) for _, blocks in self.sources)])
         for first in range(begin, end, step):
@@ -192,7 +192,7 @@ class StoredMatrix(NamedTuple):
 
 
 def _quantised(kind: BlockType, blocks: UInt8[ndarray, "rows blocks bytes"]) -> Quantised:
-    """Raises ValueError."""
+    """Return blocks as quantised rows. Raises ValueError."""
     from chainrule.neural.packed.layouts import Quantised
 
     assert kind.parts is not None
@@ -212,7 +212,8 @@ def _quantised(kind: BlockType, blocks: UInt8[ndarray, "rows blocks bytes"]) -> 
 
 
 def changed(change: Callable[[list[ndarray]], ndarray], matrices: Sequence[StoredMatrix]) -> StoredMatrix | None:
-    """What a function of arrays makes of matrices, where it only joins them, transposes and chooses rows; else None.
+    """Return the matrix that a function of arrays makes of matrices, where it only joins them, transposes and chooses
+    rows; else None.
 
     It is tried on the numbers of the rows, in three columns that any computation would change in different ways.
     """

@@ -29,7 +29,9 @@ _MODULES = ("Transformer", "Pooling", "Normalize")
 
 
 def without_output(architecture: Architecture) -> Architecture:
-    """An architecture of masked models as one of networks that predict nothing; they name tensors without a prefix."""
+    """Return an architecture of masked models as one of networks that predict nothing; they name tensors without a
+    prefix.
+    """
     rows = [row for row in architecture.tensors if row.ours.startswith(_OUTPUT)]
     own = [name for row in rows for name in row.names(0)]
     own += [other for name in own for other in architecture.aliases.get(name, ())]
@@ -49,16 +51,16 @@ def without_output(architecture: Architecture) -> Architecture:
 
 
 def output_tensors(architecture: Architecture) -> set[str]:
-    """The names that others have for the tensors of an output alone."""
+    """Return the names that others have for the tensors of an output alone."""
     rows = [row for row in architecture.tensors if row.ours.startswith(_OUTPUT) and row.ours != "output.weight"]
     return {name for row in rows for name in row.names(0)}
 
 
 def read_pooling(checkpoint: Checkpoint, context: int) -> Json:
-    """The settings of a TextEncoderConfig that a folder's files hold; without such files, as sentence-transformers
-    reads a folder of transformers: the mean of all that is read. context: the most tokens that the network reads.
+    """Return the settings of a TextEncoderConfig that a folder's files hold; without such files, as
+    sentence-transformers reads a folder of transformers: the mean of all that is read.
 
-    Raises ModelFormatError where they ask for what is not supported.
+    context: the most tokens that the network reads. Raises ModelFormatError where they ask for what is not supported.
     """
     files, location = checkpoint.sentence_files, checkpoint.location
     most = checkpoint.tokenizer_config.get("model_max_length")
@@ -85,7 +87,7 @@ def read_pooling(checkpoint: Checkpoint, context: int) -> Json:
 
 
 def _kinds(content: bytes, location: str) -> dict[str, str]:
-    """The modules, each with its folder. Raises ModelFormatError."""
+    """Return the modules, each with its folder. Raises ModelFormatError."""
     kinds: dict[str, str] = {}
     for module in json.loads(content):
         kind = module["type"].rpartition(".")[2]
@@ -110,7 +112,7 @@ def _kinds(content: bytes, location: str) -> dict[str, str]:
 
 
 def _pooling(config: Json, location: str) -> str:
-    """Raises ModelFormatError."""
+    """Return the pooling that a file names. Raises ModelFormatError."""
     named = config.get("pooling_mode")
     asked = {name.removeprefix("pooling_mode_"): value for name, value in config.items() if name not in _NO_MATTER}
     if named is not None:
@@ -136,7 +138,7 @@ def _check_prompts(checkpoint: Checkpoint) -> None:
 
 
 def _reading(checkpoint: Checkpoint) -> Json:
-    """What sentence_bert_config.json says. Raises ModelFormatError."""
+    """Return the settings in sentence_bert_config.json. Raises ModelFormatError."""
     if READ_TEXTS not in checkpoint.sentence_files:
         return {}
     reading = json_object(checkpoint.sentence_files[READ_TEXTS], f"{checkpoint.location}: {READ_TEXTS}")

@@ -39,7 +39,7 @@ def check_peft(path: Path, *, overwrite: bool) -> None:
 
 
 def write_hugging_face(model: AnyModel, path: Path, settings: None, *, overwrite: bool, progress: Progress) -> None:
-    """Saves a folder that transformers opens. Raises OutputError; SettingError if it has no such model."""
+    """Save a folder that transformers opens. Raises OutputError; SettingError if it has no such model."""
     from chainrule.features.seq2seq.model import Seq2SeqModel
 
     if isinstance(model, Seq2SeqModel):
@@ -60,7 +60,10 @@ def write_hugging_face(model: AnyModel, path: Path, settings: None, *, overwrite
 
 
 def _write_pair(model: Seq2SeqModel, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Raises OutputError; SettingError unless the model was opened from a folder with a tokenizer.json."""
+    """Save a seq2seq model as a folder for transformers.
+
+    Raises OutputError; SettingError unless the model was opened from a folder with a tokenizer.json.
+    """
     from chainrule.neural.saving import arrays_of
 
     network = model.model.network
@@ -71,8 +74,9 @@ def _write_pair(model: Seq2SeqModel, path: Path, *, overwrite: bool, progress: P
 
 
 def write_peft(model: AnyModel, path: Path, settings: None, *, overwrite: bool, progress: Progress) -> None:
-    """Saves the adapter of a model as a folder of peft's. Raises OutputError; SettingError where it has none, or its
-    base is no model of transformers.
+    """Save the adapter of a model as a folder of peft's.
+
+    Raises OutputError; SettingError where it has none, or its base is no model of transformers.
     """
     from chainrule.neural.adapters import adapter_arrays
 
@@ -85,7 +89,7 @@ def write_peft(model: AnyModel, path: Path, settings: None, *, overwrite: bool, 
 
 
 def write_gguf_adapter(model: AnyModel, path: Path, settings: None, *, overwrite: bool, progress: Progress) -> None:
-    """Saves the adapter of a model as a GGUF file, for llama.cpp. Raises as `write_peft`."""
+    """Save the adapter of a model as a GGUF file, for llama.cpp. Raises as `write_peft`."""
     from chainrule.neural.adapters import adapter_arrays
 
     parts = _adapted_parts(model)
@@ -96,7 +100,7 @@ def write_gguf_adapter(model: AnyModel, path: Path, settings: None, *, overwrite
 
 
 def _adapted_parts(model: AnyModel) -> ModelParts:
-    """Raises SettingError where a model has no adapter."""
+    """Return the parts of a model with an adapter. Raises SettingError where a model has no adapter."""
     parts = check_kind(model, Model).parts
     if "adapter" not in parts.record:
         raise SettingError("the model has no adapter; chainrule adapt --lora trains one")

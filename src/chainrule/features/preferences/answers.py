@@ -29,7 +29,7 @@ class Preference(NamedTuple):
 
 
 def read_preferences(name: str) -> list[Preference]:
-    """Reads a file of JSON lines, compressed or not; - is standard input. Raises TextError with file and line."""
+    """Read a file of JSON lines, compressed or not; - is standard input. Raises TextError with file and line."""
     pairs = []
     for place, record in json_objects(name):
         for field in _FIELDS:
@@ -52,7 +52,7 @@ def read_preferences(name: str) -> list[Preference]:
 
 
 def _messages(value: Any) -> tuple[dict[str, str], ...] | None:
-    """The messages of a conversation; None if this is none."""
+    """Return the messages of a conversation; None if this is none."""
     if not isinstance(value, list) or not value:
         return None
     if not all(isinstance(each, dict) and isinstance(each.get("content"), str) for each in value):
@@ -61,7 +61,7 @@ def _messages(value: Any) -> tuple[dict[str, str], ...] | None:
 
 
 def _answer(value: Any) -> Any:
-    """The text of an answer that is a list of one message; other values as they are."""
+    """Return the text of an answer that is a list of one message; other values unchanged."""
     messages = _messages(value)
     if messages is not None and len(messages) == 1 and messages[0]["role"] == "assistant":
         return messages[0]["content"]
@@ -69,7 +69,7 @@ def _answer(value: Any) -> Any:
 
 
 def digest_of_preferences(pairs: Sequence[Preference]) -> str:
-    """A digest that identifies these pairs."""
+    """Return a digest that identifies these pairs."""
     digest = hashlib.sha256()
     for pair in pairs:
         digest.update(json.dumps(pair[:3]).encode("utf-8", "replace"))

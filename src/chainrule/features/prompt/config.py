@@ -17,7 +17,7 @@ Match = Literal["exact", "begins", "number"]
 
 
 def unescaped(text: str) -> str:
-    r"""A text in which \n and \t were typed."""
+    r"""Return a text in which \n and \t were typed."""
     return text.replace(r"\n", "\n").replace(r"\t", "\t")
 
 

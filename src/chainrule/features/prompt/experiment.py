@@ -48,7 +48,7 @@ def calibrate(
     calibration: Calibration,
     reference: Float64[ndarray, "references choices"] | None = None,
 ) -> Float64[ndarray, "prompts choices"]:
-    """The calibrated log P of each choice, in nats.
+    """Return the calibrated log P of each choice, in nats.
 
     reference: the scores after prompts without content; for pmi, after the tail.
     """
@@ -67,8 +67,8 @@ def calibrate(
 def _difference(
     scores: Float64[ndarray, "prompts choices"], expected: Float64[ndarray, "1 choices"]
 ) -> Float64[ndarray, "prompts choices"]:
-    """The difference of two scores; a choice that is impossible stays so, even where it is impossible without content,
-    too.
+    """Return the difference of two scores; a choice that is impossible stays so, even where it is impossible without
+    content, too.
     """
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(np.isneginf(scores), -np.inf, scores - expected))
@@ -79,9 +79,10 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|(?<!\
 
 
 def agrees(answer: str, expected: str, match: Match) -> bool:
-    """exact: equal but for white space at their ends. begins: the answer begins with the expected one.
+    """Return whether an answer agrees with the expected one.
 
-    number: the first number of the answer is the last one of what is expected, as numbers: 143.0 is 143.
+    exact: equal but for white space at their ends. begins: the answer begins with the expected one. number: the first
+    number of the answer is the last one of what is expected, as numbers: 143.0 is 143.
     """
     if match == "exact":
         return answer.strip() == expected.strip()
@@ -102,13 +103,13 @@ class Answerer(Protocol):
     context: int | None  # the most tokens that it reads at once
 
     def length(self, text: str) -> int:
-        """The length of a text, in tokens."""
+        """Return the length of a text, in tokens."""
 
     def score(self, prompts: Sequence[str], choices: Sequence[str], separator: str, progress: Progress) -> ChoiceScores:
-        """The log-probability of each choice after each prompt."""
+        """Return the log-probability of each choice after each prompt."""
 
     def write(self, prompts: Sequence[str], max_tokens: int, stop: Sequence[str], progress: Progress) -> list[str]:
-        """The model's answer after each prompt: the most probable token at each step."""
+        """Return the model's answer after each prompt: the most probable token at each step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +124,7 @@ class PromptConfig(PromptSettings):
     choices: tuple[Choice, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises SettingError."""
+        """Raise SettingError if settings contradict each other."""
         super().__post_init__()
         if self.answer in Template(self.template).fields:
             raise SettingError(
@@ -209,7 +210,7 @@ class PromptResult:
         return html_table(title, ["seed", "order", "accuracy", "95 %"], rows, notes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures over all runs, by name: a row for pandas. spread is None for a single run."""
+        """Return the figures over all runs, by name: a row for pandas. spread is None for a single run."""
         return {
             "template": self.config.template,
             "examples": len(self.records),
@@ -218,11 +219,11 @@ class PromptResult:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """The figures for JSON, with those of each run."""
+        """Return the figures for JSON, with those of each run."""
         return {**self.to_dict(), "runs": [run.as_json() for run in self.runs]}
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A dictionary for each answer of each run: for pandas, or to be written as JSON lines."""
+        """Return a dictionary for each answer of each run: for pandas, or to be written as JSON lines."""
         rows = []
         labels = [choice.label for choice in self.config.choices]
         for run in self.runs:
@@ -249,7 +250,7 @@ def run_prompts(
     examples: Sequence[Record],
     progress: Progress,
 ) -> PromptResult:
-    """Asks the model for every record. examples: those that shots are drawn from.
+    """Ask the model for every record. examples: those that shots are drawn from.
 
     Raises SettingError if the template does not suit the model; TextError if a record lacks a field, or its answer is
     none of the labels.
@@ -273,7 +274,7 @@ def run_prompts(
             shots = Shots(len(solved), config.shots, seed, order)
 
             def solved_for(question: Record | None, shots: Shots = shots) -> list[str]:
-                """Solved examples for a question, which is not among them."""
+                """Return solved examples for a question, which is not among them."""
                 own = None if question is None else question.fields
                 return [solved[i] for i in shots.draw(lambda i: examples[i].fields != own)]
 
@@ -342,7 +343,7 @@ def _run(
 def _by_label(
     log_probs: Float64[ndarray, "examples choices"], choices: Sequence[Choice], labels: Sequence[str]
 ) -> Float64[ndarray, "examples labels"]:
-    """The log-probability of each label: several choices may stand for one."""
+    """Return the log-probability of each label: several choices may stand for one."""
     columns = [
         np.logaddexp.reduce(log_probs[:, [choice.label == label for choice in choices]], axis=1) for label in labels
     ]
@@ -350,7 +351,7 @@ def _by_label(
 
 
 def _check_answer(config: PromptConfig, record: Record) -> None:
-    """Raises TextError."""
+    """Raise TextError if a record lacks the right answer, or no choice stands for it."""
     labels = [choice.label for choice in config.choices]
     if config.answer not in record.fields:
         names = ", ".join(repr(name) for name in record.fields)
@@ -365,7 +366,7 @@ def _check_answer(config: PromptConfig, record: Record) -> None:
 
 
 def _solved(config: PromptConfig, template: Template, record: Record) -> str:
-    """The prompt of an example with its right answer."""
+    """Return the prompt of an example with its right answer."""
     prompt, right = template.fill(record), record.fields[config.answer]
     text = next((choice.text for choice in config.choices if choice.label == right), right)
     if MASK in config.template:

@@ -25,7 +25,8 @@ def harness(
     ends: bool = False,
     seed: int = 0,
 ) -> LM:
-    """A model, or the one at a path, as an `LM` of lm-evaluation-harness, whose package lm_eval has to be installed.
+    """Return a model, or the one at a path, as an `LM` of lm-evaluation-harness, whose package lm_eval has to be
+    installed.
 
     tokenizer, markers: as `load` takes them. ends: whether </s> is predicted after a continuation, as `judge_pairs`
     does; the harness itself leaves it out. seed: for sampled texts. Raises SettingError where lm_eval is missing, or
@@ -44,6 +45,6 @@ def harness(
 
 
 def check_lm_eval() -> None:
-    """Raises SettingError where lm-evaluation-harness is not installed."""
+    """Raise SettingError where lm-evaluation-harness is not installed."""
     if find_spec("lm_eval") is None:
         raise SettingError("this needs lm-evaluation-harness, which is not installed: pip install 'chainrule[harness]'")

@@ -59,7 +59,7 @@ class Request(NamedTuple):
 def open_answering(
     path: str | os.PathLike[str], *, tokenizer: TokenizerConfig | str | None = None, markers: Markers | None = None
 ) -> Model | Seq2SeqModel:
-    """Opens a model whose answers are wanted. Raises WrongModelError if it captions or hears; what `load` raises."""
+    """Open a model whose answers are wanted. Raises WrongModelError if it captions or hears; what `load` raises."""
     model = load(path, tokenizer=tokenizer, markers=markers)
     if not isinstance(model, Model | Seq2SeqModel):
         raise WrongModelError(f"{path}: {model.does()}; this takes a model that continues texts")
@@ -70,7 +70,10 @@ class Answers:
     """A model's answers to requests, in their order."""
 
     def __init__(self, model: Model | Seq2SeqModel, *, ends: bool = False, seed: int = 0) -> None:
-        """ends: whether </s> after a continuation counts. Raises SettingError if the model does not score texts."""
+        """Store the model, if it scores texts.
+
+        ends: whether </s> after a continuation counts. Raises SettingError if the model does not score texts.
+        """
         if isinstance(model, Model):
             model.require_engine("continue", "fill")
         self.model, self.ends, self.seed = model, ends, seed
@@ -81,7 +84,7 @@ class Answers:
 
     @shows_progress
     def continuations(self, pairs: Sequence[Pair], progress: ProgressOption = None) -> list[tuple[float, bool]]:
-        """log P(continuation | context) in nats, and whether greedy search would write it.
+        """Return log P(continuation | context) in nats, and whether greedy search would write it.
 
         A seq2seq model takes the context as its source. A bidirectional network gives pseudo-log-likelihoods, and none
         of its continuations counts as greedy. Raises MarkerError.
@@ -109,7 +112,7 @@ class Answers:
 
     @shows_progress
     def documents(self, texts: Sequence[str], progress: ProgressOption = None) -> list[float]:
-        """log P of each text by itself in nats, without its </s>.
+        """Return log P of each text by itself in nats, without its </s>.
 
         Raises MarkerError; SettingError if the model gives whole texts no probability.
         """
@@ -127,7 +130,7 @@ class Answers:
 
     @shows_progress
     def texts(self, requests: Sequence[Request], progress: ProgressOption = None) -> list[str]:
-        """The model's continuation of each context, up to the stop string.
+        """Return the model's continuation of each context, up to the stop string.
 
         Raises MarkerError; SettingError if the model cannot write, or a setting is unknown.
         """
@@ -195,7 +198,9 @@ class Answers:
         return isinstance(self.model, Seq2SeqModel)
 
     def _by_source(self, contexts: Sequence[str]) -> Iterator[tuple[Model, list[int]]]:
-        """Each model, with the contexts that it answers: a single one answers all, unless contexts are sources."""
+        """Yield each model, with the contexts that it answers: a single one answers all, unless contexts are
+        sources.
+        """
         if isinstance(self.model, Model):
             if contexts:
                 yield self.model, list(range(len(contexts)))
@@ -208,7 +213,7 @@ class Answers:
 
 
 def _decoding(settings: dict[str, Any]) -> tuple[SamplingConfig, Limits]:
-    """The settings of a request in ours. Raises SettingError where one is not known here."""
+    """Return the settings of a request in ours. Raises SettingError where one is not known here."""
     known = {"until", "do_sample", "num_beams", *_LENGTHS, *_SAMPLING}
     unknown = sorted(set(settings) - known)
     if unknown or settings.get("num_beams", 1) != 1:

@@ -36,7 +36,7 @@ class ChainruleLM(LM):  # type: ignore[misc]  # lm_eval has no types
     def create_from_arg_obj(
         cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None
     ) -> ChainruleLM:
-        """Opens the model that model_args names. Raises SettingError, ModelFormatError."""
+        """Open the model that model_args names. Raises SettingError, ModelFormatError."""
         settings = {name: value for name, value in arg_dict.items() if name not in _IGNORED}
         unknown = next((name for name in settings if name not in _ARGUMENTS), None)
         if unknown is not None or "pretrained" not in settings:
@@ -55,7 +55,7 @@ class ChainruleLM(LM):  # type: ignore[misc]  # lm_eval has no types
 
     @classmethod
     def create_from_arg_string(cls, arg_string: str, additional_config: dict[str, Any] | None = None) -> ChainruleLM:
-        """As `create_from_arg_obj`, from "pretrained=lm/,ends=true"."""
+        """Open the model as `create_from_arg_obj` does, from "pretrained=lm/,ends=true"."""
         from lm_eval.utils import simple_parse_args_string
 
         return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
@@ -76,7 +76,7 @@ class ChainruleLM(LM):  # type: ignore[misc]  # lm_eval has no types
         return {f"model_{name}" if name == "seed" else name: value for name, value in self.answers.info.items()}
 
     def _cache(self, kind: str, requests: list[Instance], answers: list[Any]) -> list[Any]:
-        """Adds the answers to the cache of the harness; returns them."""
+        """Add the answers to the cache of the harness; return them."""
         for request, answer in zip(requests, answers, strict=True):
             self.cache_hook.add_partial(kind, request.args, answer)
         return answers

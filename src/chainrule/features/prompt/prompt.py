@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @takes(PromptOptions)
 def prompt(model: Model, data: Records, options: PromptOptions) -> PromptResult:
-    """How often a model answers prompts correctly, without having been trained to.
+    """Return how often a model answers prompts correctly, without having been trained to.
 
     data: a file of JSON lines, CSV or TSV, or dictionaries. The options are those of `PromptOptions`.
     Raises SettingError, TextError, MarkerError.
@@ -49,7 +49,7 @@ def prompt(model: Model, data: Records, options: PromptOptions) -> PromptResult:
 def prompt_with(
     model: Model, data: Records, config: PromptConfig, examples: Records | None, progress: Progress
 ) -> PromptResult:
-    """As `prompt`."""
+    """Return the result of prompts, as `prompt` does."""
     needed = [*Template(config.template).fields, config.answer]
     records = _records(data, needed)
     shots = [] if examples is None else _records(examples, needed)
@@ -57,7 +57,7 @@ def prompt_with(
 
 
 def _records(data: Records, needed: Sequence[str]) -> list[Record]:
-    """Raises TextError."""
+    """Return the records of the data. Raises TextError."""
     if isinstance(data, str | os.PathLike):
         return read_table(data, needed)
     return [

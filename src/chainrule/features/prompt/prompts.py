@@ -26,7 +26,10 @@ class Template:
     """A prompt with gaps for the fields of an example."""
 
     def __init__(self, text: str) -> None:
-        """Raises SettingError if the text names no field, or has anything but names in braces."""
+        """Split the template into its parts.
+
+        Raises SettingError if the text names no field, or has anything but names in braces.
+        """
         self.text = text
         self.parts = _parts(text)
         self.fields = tuple(dict.fromkeys(field for _, field in self.parts if field is not None))
@@ -37,11 +40,11 @@ class Template:
             )
 
     def fill(self, record: Record) -> str:
-        """The prompt for an example. Raises TextError with its location if it lacks a field."""
+        """Return the prompt for an example. Raises TextError with its location if it lacks a field."""
         return "".join(literal + self._value(record, field) for literal, field in self.parts)
 
     def fill_all_with(self, value: str) -> str:
-        """The prompt with the same value in every field."""
+        """Return the prompt with the same value in every field."""
         return "".join(literal + (value if field is not None else "") for literal, field in self.parts)
 
     @property
@@ -60,7 +63,7 @@ class Template:
 
 
 def _parts(text: str) -> list[Part]:
-    """Raises SettingError."""
+    """Return the parts of a template. Raises SettingError."""
     try:
         parts = [(literal, field, spec, conversion) for literal, field, spec, conversion in Formatter().parse(text)]
     except ValueError as error:
@@ -90,16 +93,17 @@ class Shots:
     """
 
     def __init__(self, examples: int, shots: int, seed: int, order: int) -> None:
-        """Raises SettingError if there are not enough."""
+        """Choose the examples, and their order. Raises SettingError if there are not enough."""
         if shots > examples:
             raise SettingError(f"{shots} shots need as many examples, and there are {examples}")
         self._ranked = [int(i) for i in np.random.default_rng(seed).permutation(examples)] if shots else []
         self._places = np.random.default_rng([seed, order]).permutation(shots).tolist()
 
     def draw(self, is_allowed: Callable[[int], bool]) -> list[int]:
-        """The examples of a prompt, in their order. is_allowed: a function that says whether an example may be in it.
+        """Return the examples of a prompt, in their order.
 
-        Prompts that allow the same examples get the same ones. Raises SettingError if too few are allowed.
+        is_allowed: a function that says whether an example may be in it. Prompts that allow the same examples get the
+        same ones. Raises SettingError if too few are allowed.
         """
         chosen = list(islice(filter(is_allowed, self._ranked), len(self._places)))
         if len(chosen) < len(self._places):
@@ -111,7 +115,7 @@ class Shots:
 
 
 def few_shot_prompt(solved: Sequence[str], question: str, between: str, fits: Callable[[str], bool]) -> FewShotPrompt:
-    """The solved examples and the question. fits: whether the model can read a prompt at once.
+    """Return the solved examples and the question. fits: whether the model can read a prompt at once.
 
     Where it cannot, the first examples are left out, never the question.
     """

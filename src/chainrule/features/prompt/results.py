@@ -61,15 +61,15 @@ class PromptTable:
         return "\n".join(lines)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """The figures of each, for JSON."""
+        """Return the figures of each, for JSON."""
         return [result.as_json() for result in self.results]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each answer."""
+        """Return a row for each answer."""
         return [row for result in self.results for row in result.to_records()]
 
     def notes(self) -> Iterator[str]:
-        """What was left out of prompts that would have been too long, in the first run in which something was."""
+        """Yield what was left out of prompts that would have been too long, in the first run in which something was."""
         for run in (run for result in self.results for run in result.runs):
             if run.dropped or run.cut:
                 parts = [f"{run.dropped:,} solved examples were left out of prompts"] if run.dropped else []

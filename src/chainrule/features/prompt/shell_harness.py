@@ -59,7 +59,7 @@ def harness(
 
 
 def _with_our_model(arguments: tuple[str, ...]) -> list[str]:
-    """Adds `--model chainrule`, unless the arguments choose a model or run none."""
+    """Add `--model chainrule`, unless the arguments choose a model or run none."""
     is_chosen = any(argument.partition("=")[0] in _CHOOSE_MODEL for argument in arguments)
     if is_chosen or arguments[0] in _NO_RUN:
         return list(arguments)

@@ -144,8 +144,8 @@ class ReadingTimes:
         )
 
     def notes(self) -> list[str]:
-        """What to know of the figures: models that were left out, words that are unknown or were not checked, few
-        groups, a shift.
+        """Return what to know of the figures: models that were left out, words that are unknown or were not checked,
+        few groups, a shift.
         """
         left = [f"{name} is left out: {why}" for name, why in self.left_out.items()]
         return (
@@ -187,7 +187,7 @@ class ReadingTimes:
         return f"{counted}{shifted}\n\n{text_table(header, rows)}\n\n{profile}"
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each model."""
+        """Return a row for each model."""
         return [power.as_json() for power in self.powers]
 
     def as_json(self) -> dict[str, Any]:
@@ -214,14 +214,16 @@ class ReadingTimes:
         return record
 
     def save(self, path: AnyPath) -> None:
-        """Writes the design matrix as a table: .csv, .tsv, .jsonl or .parquet. Raises OutputError."""
+        """Write the design matrix as a table: .csv, .tsv, .jsonl or .parquet. Raises OutputError."""
         with table_file(Path(path)) as write:
             for row in self.rows:
                 write({name: [value] for name, value in row.items()})
 
     def plot(self) -> Figure:
-        """The gain of each model against its bits per byte: a point each, with its 95 % interval, and from three models
-        on the line through them by least squares. Raises SettingError without matplotlib.
+        """Return the gain of each model against its bits per byte: a point each, with its 95 % interval, and from three
+        models on the line through them by least squares.
+
+        Raises SettingError without matplotlib.
         """
         points = [(power, power.bits_per_byte) for power in self.powers if power.bits_per_byte is not None]
         lines = [
@@ -254,7 +256,7 @@ def _bounds(estimate: Estimate, scale: float, digits: int) -> str:
 def reading_times(
     times: AnyPath, text: AnyPath, models: Model | Mapping[str, Model], options: ReadingTimesOptions
 ) -> ReadingTimes:
-    """How well the surprisals of models predict reading times, beyond the length, frequency and place of words.
+    """Return how well the surprisals of models predict reading times, beyond the length, frequency and place of words.
 
     times: a table with a time for each word (CSV, TSV or JSON lines); it may be in any order. text: a table of all
     words in the order of reading, one a row, with the same key. models: by name. Give both the words: where a word
@@ -366,7 +368,7 @@ def _as_rows(columns: Mapping[str, Float64[ndarray, " n"]]) -> list[dict[str, fl
 def _surprisals(
     model: Model, name: str, read: JoinedTimes, options: ReadingTimesOptions
 ) -> tuple[Float64[ndarray, " words"], float, CountedWords]:
-    """The surprisal of each word in bits, given its story so far; bits per byte; the words. Raises TextError."""
+    """Return the surprisal of each word in bits, given its story so far; bits per byte; the words. Raises TextError."""
     number = int(read.stories[-1]) + 1
     texts = [[read.words[i] for i in np.flatnonzero(read.stories == story)] for story in range(number)]
     joined = [" ".join(words) for words in texts]
@@ -403,7 +405,9 @@ def _complete(
     position: Float64[ndarray, " words"],
     options: ReadingTimesOptions,
 ) -> tuple[Bool[ndarray, " words"], dict[str, int]]:
-    """Which words have a time and all predictors, and how many are left out for which reason. Raises TextError."""
+    """Return which words have a time and all predictors, and how many are left out for which reason. Raises
+    TextError.
+    """
     counts, kept = dict(read.counts), np.isfinite(read.times)
     k = options.previous
 
@@ -433,7 +437,9 @@ def _design(
     previous: int,
     position: Float64[ndarray, " words"],
 ) -> tuple[Float64[ndarray, "n p"], list[str]]:
-    """The baseline: intercept, position, and length, ln frequency and their product of the word and of those before."""
+    """Return the baseline: intercept, position, and length, ln frequency and their product of the word and of those
+    before.
+    """
     columns, names = [np.ones(rows.size), position[rows]], ["intercept", "position"]
     for k in range(previous + 1):
         suffix = f"_prev{k}" if k else ""

@@ -38,7 +38,7 @@ class Fit:
 
 
 def least_squares(design: Float64[ndarray, "n p"], times: Float64[ndarray, " n"]) -> Fit:
-    """Regresses times on the columns of a design matrix, of which the first is the intercept.
+    """Regress times on the columns of a design matrix, of which the first is the intercept.
 
     Raises SettingError where there are too few rows, or a column follows from others.
     """
@@ -65,7 +65,7 @@ def least_squares(design: Float64[ndarray, "n p"], times: Float64[ndarray, " n"]
 def _decomposed(
     design: Float64[ndarray, "n p"],
 ) -> tuple[Float64[ndarray, "n p"], Float64[ndarray, "p p"], Float64[ndarray, " p"]]:
-    """The QR decomposition of the columns, scaled to length one, and their lengths. Raises SettingError."""
+    """Return the QR decomposition of the columns, scaled to length one, and their lengths. Raises SettingError."""
     scales = np.sqrt((design**2).sum(axis=0))
     scales[scales == 0] = 1
     q, triangle = np.linalg.qr(design / scales)
@@ -79,7 +79,7 @@ def _decomposed(
 
 
 def fold_numbers(groups: Int64[ndarray, " n"], folds: int) -> Int64[ndarray, " n"]:
-    """The fold of each word: whole groups, in turn by their order of appearance. Raises SettingError."""
+    """Return the fold of each word: whole groups, in turn by their order of appearance. Raises SettingError."""
     _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
     if first.size < 2:
         raise SettingError("all words are of one group; expected at least two to hold some of them out")
@@ -90,7 +90,10 @@ def fold_numbers(groups: Int64[ndarray, " n"], folds: int) -> Int64[ndarray, " n
 def held_out_log_probs(
     design: Float64[ndarray, "n p"], times: Float64[ndarray, " n"], folds: Int64[ndarray, " n"]
 ) -> Float64[ndarray, " n"]:
-    """ln of the density of each time under the regression on all other folds, in nats. Raises as `least_squares`."""
+    """Return ln of the density of each time under the regression on all other folds, in nats.
+
+    Raises as `least_squares`.
+    """
     log_probs = np.empty(times.size)
     for fold in np.unique(folds).tolist():
         inside = folds == fold
@@ -103,7 +106,7 @@ def held_out_log_probs(
 
 
 def mean_by_group(values: Float64[ndarray, " n"], groups: Int64[ndarray, " n"]) -> Estimate:
-    """The mean of a figure of words, and its bootstrap interval over groups drawn with replacement."""
+    """Return the mean of a figure of words, and its bootstrap interval over groups drawn with replacement."""
     sums = np.stack([np.bincount(groups, values), np.bincount(groups)], axis=1)
     sums = sums[sums[:, 1] > 0]
     return Estimate(float(values.mean()), interval_of_sums([sums], lambda drawn: drawn[:, 0] / drawn[:, 1]))
@@ -112,7 +115,7 @@ def mean_by_group(values: Float64[ndarray, " n"], groups: Int64[ndarray, " n"]) 
 def slope(
     design: Float64[ndarray, "n p"], times: Float64[ndarray, " n"], column: int, groups: Int64[ndarray, " n"]
 ) -> Estimate:
-    """A coefficient of the regression, and its bootstrap interval over groups drawn with replacement."""
+    """Return a coefficient of the regression, and its bootstrap interval over groups drawn with replacement."""
     fit = least_squares(design, times)
     _, _, scales = _decomposed(design)
     scaled = np.column_stack([design / scales, times])
@@ -166,7 +169,9 @@ def seems_shifted(
 def _products(
     times: Float64[ndarray, " words"], values: Float64[ndarray, " words"], stories: Int64[ndarray, " words"], lag: int
 ) -> Float64[ndarray, "words 6"]:
-    """Of each word: 1, x, y, xx, yy, xy, where x is its time and y the figure `lag` words later; 0 without one."""
+    """Return, for each word, 1, x, y, xx, yy, xy, where x is its time and y the figure `lag` words later; 0 without
+    one.
+    """
     x = times - np.nanmean(times) if np.isfinite(times).any() else times  # sums of squares lose fewer digits
     y = np.full(times.size, math.nan)
     own, other = (slice(0, times.size - lag), slice(lag, None)) if lag >= 0 else (slice(-lag, None), slice(0, lag))

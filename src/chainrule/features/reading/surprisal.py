@@ -43,7 +43,8 @@ _PART_BYTES = 1 << 18  # scored at a time
 
 @takes(SurprisalOptions)
 def surprisal(source: Source | Paths, model: Model | Mapping[str, Model], options: SurprisalOptions) -> Surprisals:
-    """The surprisal of each word of texts, or of each token, character, byte or text: a table for pandas and R.
+    """Return the surprisal of each word of some texts, or of each token, character, byte or text: a table for pandas
+    and R.
 
     The rows are read and scored while one goes through them. Of records, the fields beside the text are columns, too,
     so that ids and conditions stay with each word. model: also several by name, which cut a text in the same way: each
@@ -133,11 +134,11 @@ class Surprisals:
                 yield from rows_in(columns)
 
     def to_records(self) -> list[dict[str, Any]]:
-        """All rows."""
+        """Return all rows."""
         return list(self)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes .csv, .tsv, .jsonl or .parquet, by the name; all but the last also compressed. Raises OutputError."""
+        """Write .csv, .tsv, .jsonl or .parquet, by the name; all but the last also compressed. Raises OutputError."""
         from chainrule.base.arguments import as_path
         from chainrule.base.files import check_new_file
 
@@ -149,7 +150,7 @@ class Surprisals:
                 write(columns)
 
     def notes(self) -> Iterator[str]:
-        """Which words are unknown or have no frequency, and which texts no rows, once the table was read."""
+        """Yield which words are unknown or have no frequency, and which texts no rows, once the table was read."""
         unit = self._options.by.removesuffix("s")
         for name, own in self.unknown.items():
             yield from own.notes(f"are unknown{' to ' * bool(name)}{name}", unit)
@@ -161,7 +162,7 @@ class Surprisals:
             yield f"{texts}, of which the table has no rows: number {some}{more}; --ends has a row for each"
 
     def _example(self) -> dict[str, Any]:
-        """A row with all columns: that of the end of an empty text."""
+        """Return a row with all columns: that of the end of an empty text."""
         options = replace(self._options, ends=True)
         by_model = [
             columns_of_block(model, block_of_texts([""]), options, suffix) for suffix, model in self._by_suffix()
@@ -175,17 +176,17 @@ class Surprisals:
         return self._source.reading.text_field if isinstance(self._source, Corpus) else ""
 
     def _by_suffix(self) -> Iterator[tuple[str, Model]]:
-        """The models, with the end of the names of their columns."""
+        """Return the models, with the end of the names of their columns."""
         is_named = not self._options.long
         return ((f"_{name}" * (is_named and bool(name)), model) for name, model in self._models.items())
 
     def _counts(self) -> WordFrequencies | None:
-        """The frequencies of words, if they are asked for."""
+        """Return the frequencies of words, if they are asked for."""
         frequencies = self._options.frequencies
         return None if frequencies is None else WordFrequencies(frequencies)
 
     def _blocks(self, progress: Progress) -> Iterator[Mapping[str, list[Any]]]:
-        """The rows, some texts at a time."""
+        """Yield the rows, some texts at a time."""
         inside, number, counted = BlockProgress(progress, "scoring"), 0, self._counts()
         keeps = {"fields": True} if isinstance(self._source, Corpus) else {}
         read = self._source.blocks_as_they_come if isinstance(self._source, Corpus) else self._source.blocks
@@ -212,9 +213,9 @@ class Surprisals:
     def _joined(
         self, by_model: Sequence[tuple[Columns, list[int]]], before: int, counted: WordFrequencies | None
     ) -> tuple[Columns, list[int]]:
-        """The columns of all models, and those that need no model; how many rows each text has. Raises TextError.
+        """Return the columns of all models, and those that need no model; how many rows each text has.
 
-        before: the number of texts before these.
+        Raises TextError. before: how many texts come before these.
         """
         names, (columns, rows) = [*self._models], by_model[0]
         self.empty += [number for number, size in enumerate(rows, before + 1) if not size]
@@ -245,7 +246,7 @@ class Surprisals:
     def _completed(
         self, columns: Columns, rows: list[int], before: int, counted: WordFrequencies | None, name: str
     ) -> Columns:
-        """The columns with those that need no model, and the values of previous words. name: of the first model."""
+        """Return columns with those that need no model, and the values of previous words. name: of the model."""
         columns["sentence"] = [number for number, size in enumerate(rows, before + 1) for _ in range(size)]
         if counted is not None:
             values = counted.log_frequencies(columns["word"])
@@ -263,14 +264,14 @@ class Surprisals:
         return columns
 
     def _inside(self, of_texts: tuple[Columns, list[int]], *names: str) -> list[list[Any]]:
-        """The values of some columns, without those of the ends of texts."""
+        """Return the values of some columns, without those of the ends of texts."""
         columns, rows = of_texts
         ends = {end - 1 for end in itertools.accumulate(rows)} if self._options.ends else set()
         return [[value for i, value in enumerate(columns[name]) if i not in ends] for name in names]
 
 
 def surprisal_column(options: SurprisalOptions) -> str:
-    """The column of words' surprisals with their ends, which names any convention but ours."""
+    """Return the column of words' surprisals with their ends, which names any convention but ours."""
     convention = "" if options.convention == "chainrule" else f"{options.convention}_"
     return f"surprisal_{convention}{options.unit}"
 
@@ -281,9 +282,9 @@ _SPILLS = ("length", "log_frequency", "surprisal_", "uncorrected_", "entropy_", 
 def columns_of_block(
     model: Model, block: Block, options: SurprisalOptions, suffix: str = ""
 ) -> tuple[Columns, list[int]]:
-    """The columns of the texts of a block, see `Surprisals`, and how many rows each text has. Sentences have no number.
+    """Return the columns of the texts of a block, see `Surprisals`, and how many rows each text has.
 
-    suffix: of the names of columns that depend on the model.
+    Sentences have no number. suffix: of the names of columns that depend on the model.
     """
     import numpy as np
 
@@ -366,7 +367,7 @@ def columns_of_block(
 def words_of_texts(
     model: Model, texts: Sequence[str], options: SurprisalOptions | None = None
 ) -> list[list[dict[str, Any]]]:
-    """The rows of the words of each text, as `surprisal` gives them, without `sentence`. Raises MarkerError."""
+    """Return the rows of the words of each text, as `surprisal` gives them, without `sentence`. Raises MarkerError."""
     columns, sizes = columns_of_block(model, block_of_texts(texts), options or SurprisalOptions())
     del columns["sentence"]
     rows = rows_in(columns)

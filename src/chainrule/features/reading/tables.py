@@ -49,7 +49,7 @@ class JoinedTimes:
 
 
 def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> JoinedTimes:
-    """Joins the tables. Raises TextError with file and row, SettingError where the key names a column twice."""
+    """Join the tables. Raises TextError with file and row, SettingError where the key names a column twice."""
     own, other = (read_table(*one, has_header=True) for one in ((text, [options.word]), (times, [options.time])))
     apart = {options.word, options.time}
     shared = [name for name in own[0].fields if name in other[0].fields and name not in apart]
@@ -160,7 +160,7 @@ def _story(records: Sequence[Record], key: Sequence[str]) -> str:
 
 
 def _key(record: Record, key: Sequence[str]) -> tuple[str, ...]:
-    """Raises TextError."""
+    """Return the key of a record. Raises TextError."""
     missing = next((name for name in key if name not in record.fields), None)
     if missing is not None:
         raise TextError(f"{record.location}: has no field {missing!r}; there are {', '.join(record.fields)}")
@@ -168,7 +168,7 @@ def _key(record: Record, key: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_order(records: Sequence[Record], names: Sequence[str], story: str) -> None:
-    """Raises TextError where words are not in the order of their keys, if these are whole numbers.
+    """Raise TextError where words are not in the order of their keys, if these are whole numbers.
 
     names: the columns of the key but the story. Whichever of them counts most, the numbers must rise in each story.
     """
@@ -199,7 +199,7 @@ def _check_order(records: Sequence[Record], names: Sequence[str], story: str) ->
 
 
 def _check_groups(records: Sequence[Record], name: str) -> None:
-    """Raises TextError where a word is in no group."""
+    """Raise TextError where a word is in no group."""
     bare = next((record for record in records if not record.fields[name].strip()), None)
     if bare is not None:
         raise TextError(
@@ -214,7 +214,7 @@ def _shown(key: Sequence[str], entry: tuple[str, ...]) -> str:
 
 
 def _number(record: Record, name: str, *, empty: bool = False) -> float:
-    """Raises TextError. empty: whether nothing, or NA, is NaN."""
+    """Return the number in a field of a record. Raises TextError. empty: whether nothing, or NA, is NaN."""
     value = record.fields[name]
     if empty and value in ("", "NA"):
         return math.nan
@@ -231,6 +231,6 @@ def _number(record: Record, name: str, *, empty: bool = False) -> float:
 
 
 def _numbers(values: Sequence[Any]) -> Int64[ndarray, " n"]:
-    """A number for each value, by order of appearance."""
+    """Return a number for each value, by order of appearance."""
     numbers: dict[Any, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)

@@ -64,7 +64,9 @@ class WordFrequencies:
         self._known: dict[str, float | None] = {}
 
     def log_frequencies(self, words: Sequence[str]) -> list[float | None]:
-        """Of each word; None if it has no count, and of the markers, which are no words of a text."""
+        """Return the logarithm of each word's frequency; None if it has no count, and of the markers, which are no
+        words of a text.
+        """
         self._known |= dict.fromkeys(MARKER_TOKENS)
         new = [word for word in dict.fromkeys(words) if word not in self._known]
         if self._model is None:
@@ -88,20 +90,20 @@ class WordFrequencies:
 
 
 def _without_marks_around(word: str) -> str:
-    """The word without Unicode's punctuation and symbols (P and S) at its ends: “Hello”, becomes Hello."""
+    """Return the word without Unicode's punctuation and symbols (P and S) at its ends: “Hello”, becomes Hello."""
     inside = [i for i, character in enumerate(word) if unicodedata.category(character)[0] not in "PS"]
     return word[inside[0] : inside[-1] + 1] if inside else ""
 
 
 def _check_counts(counts: Mapping[str, float]) -> None:
-    """Raises SettingError."""
+    """Raise SettingError unless all are words with counts, 0 or more."""
     for word, count in counts.items():
         if not isinstance(word, str) or not isinstance(count, Real) or not 0 <= count < math.inf:
             raise SettingError(f"frequencies have {word!r}: {count!r}; expected a word and its count, 0 or more")
 
 
 def _read_counts(path: Path) -> dict[str, float]:
-    """Raises TextError with file and line."""
+    """Read the counts in a file. Raises TextError with file and line."""
     from chainrule.text.corpus.plain_text import lines_of
 
     counts: dict[str, float] = {}

@@ -1,3 +1,3 @@
 """Rescoring n-best lists, in the formats of recognisers, translators and correctors."""
 
-USES = ("seq2seq",)
+USES = ("metrics", "seq2seq")

@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 @allocating_kernel
 def upper_envelopes(intercepts: Array, slopes: Array, offsets: Array, winners: Array, begins: Array) -> int:
-    """Writes the rows of all lists' envelopes, list by list, and from where on each is best; returns their number.
+    """Write the rows of all lists' envelopes, list by list, and from where on each is best; return their number.
 
     A list's first winner is best from -inf on. Of equal lines, the first is kept.
     """

@@ -37,14 +37,14 @@ class TextScorer(Protocol):
     """Scores texts by themselves."""
 
     def log_probs(self, texts: Sequence[str]) -> Float64[ndarray, " texts"]:
-        """log P of each text with its end, in nats."""
+        """Return log P of each text with its end, in nats."""
 
 
 class HypothesisScorer(Protocol):
     """A Protocol: the scorer that rescoring needs. A seq2seq model reads the source of each text, others do not."""
 
     def log_probs(self, texts: Sequence[str], sources: Sequence[str | None]) -> Float64[ndarray, " texts"]:
-        """log P of each text with its end, in nats. sources: the source of each text."""
+        """Return log P of each text with its end, in nats. sources: the source of each text."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class SpelledScorer:
     shares: bool = False  # whether common prefixes of texts are read once: faster for slow models
 
     def log_probs(self, texts: Sequence[str], sources: Sequence[str | None] = ()) -> Float64[ndarray, " texts"]:
-        """As `TextScorer.log_probs`, whatever the sources."""
+        """Return the scores of `TextScorer.log_probs`, whatever the sources."""
         encoded, costs = self._spelled(texts)
         sequences = documents_of(encoded.ids)
         if self.shares:
@@ -76,7 +76,9 @@ class SpelledScorer:
         return log_probs
 
     def encode(self, texts: Sequence[str]) -> tuple[list[Int32[ndarray, " T"]], list[Float64[ndarray, " T"]]]:
-        """The tokens of each text, and what the spelling of each adds to its log-probability: 0 for known ones."""
+        """Return the tokens of each text, and what the spelling of each adds to its log-probability: 0 for known
+        ones.
+        """
         encoded, costs = self._spelled(texts)
         parts = np.split(costs, np.flatnonzero(encoded.ids == END) + 1)[:-1]
         return documents_of(encoded.ids), [part[:-1] for part in parts]
@@ -104,22 +106,22 @@ class Features:
     replaced: tuple[str, ...] = ()  # own scores that the models replace: their default weight is 0
 
     def totals(self, weights: Float64[ndarray, " features"]) -> Float64[ndarray, " hypotheses"]:
-        """The weighted sum of each hypothesis."""
+        """Return the weighted sum of each hypothesis."""
         return self.values @ weights
 
     def best(self, weights: Float64[ndarray, " features"]) -> Int64[ndarray, " lists"]:
-        """For each list, the row of the hypothesis with the largest weighted sum; of ties, the first."""
+        """Return, for each list, the row of the hypothesis with the largest weighted sum; of ties, the first."""
         return first_of_best(self.totals(weights), self.offsets)
 
     def spreads(self) -> Float64[ndarray, " features"]:
-        """The standard deviation of each feature within the lists; 1 where it never differs."""
+        """Return the standard deviation of each feature within the lists; 1 where it never differs."""
         sizes = np.diff(self.offsets)
         means = np.add.reduceat(self.values, self.offsets[:-1]) / sizes[:, None]
         deviations = np.sqrt(((self.values - np.repeat(means, sizes, axis=0)) ** 2).mean(axis=0))
         return np.where(deviations > 0, deviations, 1.0)
 
     def impossible(self, own: int) -> Bool[ndarray, "hypotheses models"]:
-        """Where a model gives probability 0. own: the number of columns with the lists' own scores."""
+        """Return where a model gives probability 0. own: the number of columns with the lists' own scores."""
         return self.values[:, own:-1] <= IMPOSSIBLE
 
     @classmethod
@@ -132,14 +134,14 @@ class Features:
 def first_of_best(
     totals: Float64[ndarray, " hypotheses"], offsets: Int64[ndarray, " lists+1"]
 ) -> Int64[ndarray, " lists"]:
-    """The first row of each list that has the list's maximum."""
+    """Return the first row of each list that has the list's maximum."""
     best = np.maximum.reduceat(totals, offsets[:-1])
     rows = np.flatnonzero(totals == np.repeat(best, np.diff(offsets)))
     return rows[np.searchsorted(rows, offsets[:-1])]
 
 
 def names_of(own: Iterable[str], models: Iterable[str]) -> tuple[str, ...]:
-    """The names of all features, in the order of their columns. Raises SettingError if two are the same."""
+    """Return the names of all features, in the order of their columns. Raises SettingError if two are the same."""
     names = (*own, *models, WORDS)
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
@@ -151,7 +153,7 @@ def names_of(own: Iterable[str], models: Iterable[str]) -> tuple[str, ...]:
 
 
 def features_of(lists: Sequence[NBestList], models: dict[str, HypothesisScorer]) -> Features:
-    """The features of some lists; equal texts of equal sources are scored once.
+    """Return the features of some lists; equal texts of equal sources are scored once.
 
     Raises SettingError if names collide, or a model needs sources that lists lack; MarkerError.
     """
@@ -170,7 +172,7 @@ def features_of(lists: Sequence[NBestList], models: dict[str, HypothesisScorer])
 
 
 def batches_of(lists: Iterable[NBestList]) -> Iterator[list[NBestList]]:
-    """The lists in batches, which are scored at once."""
+    """Yield the lists in batches, which are scored at once."""
     batch: list[NBestList] = []
     hypotheses = characters = 0
     for nbest in lists:

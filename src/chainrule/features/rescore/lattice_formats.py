@@ -59,14 +59,14 @@ def looks_like_kaldi_lattices(lines: Sequence[str]) -> bool:
 
 
 def looks_like_slf(lines: Sequence[str]) -> bool:
-    """Whether a file that begins with these lines may be a lattice in SLF."""
+    """Return whether a file that begins with these lines may be a lattice in SLF."""
     return any(_SLF_HEAD.match(line) for line in lines) and all(
         line.startswith("#") or _SLF_HEAD.match(line) for line in lines
     )
 
 
 def read_symbols(name: str) -> dict[int, str]:
-    """A table of symbols: a word and its number on each line. Raises TextError."""
+    """Return a table of symbols: a word and its number on each line. Raises TextError."""
     words: dict[int, str] = {}
     for line in lines_of(name, silent):
         fields = line.text.split()
@@ -84,7 +84,7 @@ def read_symbols(name: str) -> dict[int, str]:
 def read_kaldi_lattices(
     name: str, symbols: Mapping[int, str] | None, progress: Progress
 ) -> Iterator[Lattice | Unreadable]:
-    """The lattices of an archive, one after the other. symbols: the words by number, if they are numbers."""
+    """Yield the lattices of an archive, one after the other. symbols: the words by number, if they are numbers."""
     head: Line | None = None
     body: list[Line] = []
     for line in lines_of(name, progress):
@@ -134,12 +134,12 @@ def _parsed(head: Line, body: Sequence[Line], symbols: Mapping[int, str] | None)
 
 
 def _is_number(text: str) -> bool:
-    """Whether a text is the number of a node, a link or a word."""
+    """Return whether a text is the number of a node, a link or a word."""
     return text.isascii() and text.isdecimal() and len(text) <= 9
 
 
 def _word(label: str, id: str, line: Line, symbols: Mapping[int, str] | None) -> str:
-    """The word of a label; "" if it is none. Raises TextError."""
+    """Return the word of a label; "" if it is none. Raises TextError."""
     if symbols is not None:
         if not _is_number(label) or int(label) not in symbols:
             raise line.error(f"in the lattice of {id}, {label} is not a number of the table of symbols")
@@ -148,7 +148,8 @@ def _word(label: str, id: str, line: Line, symbols: Mapping[int, str] | None) ->
 
 
 def read_slf_lattices(name: str, progress: Progress) -> Iterator[Lattice | Unreadable]:
-    """The lattice of a file, or those of a folder's files, in the order of their names; ids are names without suffixes.
+    """Yield the lattice of a file, or those of a folder's files, in the order of their names; ids are names without
+    suffixes.
 
     Raises TextError where a folder has no files, or two with the same id.
     """
@@ -197,18 +198,18 @@ class _Slf:
         return finite_score(value, line, f"{key} of {self.id}")
 
     def count(self, key: str, name: str = "") -> tuple[int, Line]:
-        """A whole number, and its line. name: another name of the field. Raises TextError."""
+        """Return a whole number, and its line. name: another name of the field. Raises TextError."""
         value, line = self._fields.get(key) or self._fields[name]
         if not _is_number(value):
             raise line.error(f"{key} of {self.id} is {value!r}; expected a whole number")
         return int(value), line
 
     def scores(self, sound: float, language: float) -> tuple[float, float]:
-        """In units of the language model's, which a scale of 0 leaves out."""
+        """Return the scores in units of the language model's, which a scale of 0 leaves out."""
         return (sound / self.lmscale, language) if self.lmscale else (sound, 0.0)
 
     def nats(self, value: str, line: Line, key: str) -> float:
-        """A likelihood as its natural logarithm."""
+        """Return a likelihood as its natural logarithm."""
         score = finite_score(value, line, f"{key} of {self.id}")
         if self.base:
             return score * math.log(self.base)
@@ -290,7 +291,9 @@ def _fields(line: Line, id: str) -> dict[str, str]:
 
 
 def _unescaped(value: str, line: Line, id: str) -> str:
-    """The value without HTK's escapes: a backslash before a character, or before three octal digits of a byte."""
+    """Return the value without HTK's escapes: a backslash before a character, or before three octal digits of a
+    byte.
+    """
 
     def character(match: re.Match[bytes]) -> bytes:
         return bytes([int(match[1], 8) & 0xFF]) if len(match[1]) == 3 else match[1]
@@ -309,7 +312,7 @@ def _index(fields: Mapping[str, str], key: str, line: Line, id: str) -> int:
 
 
 def _short(fields: Mapping[str, str]) -> dict[str, str]:
-    """Fields by their short names."""
+    """Return fields by their short names."""
     return {_LONG.get(key, key): value for key, value in fields.items()}
 
 

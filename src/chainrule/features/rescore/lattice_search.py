@@ -43,7 +43,7 @@ class Path(NamedTuple):
 
 
 class LatticeSearch:
-    """The best texts of lattices as n-best lists, by weighted sums of their own scores, models and words.
+    """The best texts of lattices as n-best lists, by weighted sums of the lattices' scores, models and words.
 
     left_out: the names of models that are no n-gram models; lists are the best without them.
     """
@@ -56,7 +56,9 @@ class LatticeSearch:
     def lists(
         self, lattices: Iterable[Lattice | Unreadable], on_unreadable: Callable[[Unreadable], object]
     ) -> Iterator[NBestList]:
-        """The lists of lattices, without those that are wrong. Raises TextError of the first, if all are wrong."""
+        """Yield the lists of lattices, without those that are wrong. Raises TextError of the first, if all are
+        wrong.
+        """
         first: Unreadable | None = None
         is_empty = True
         for lattice in lattices:
@@ -74,7 +76,10 @@ class LatticeSearch:
             raise first.error
 
     def nbest(self, lattice: Lattice) -> NBestList:
-        """The best texts, best first, and the best one by its own scores alone. Raises SettingError, MarkerError."""
+        """Return the best texts, best first, and the best one by its own scores alone.
+
+        Raises SettingError, MarkerError.
+        """
         replaced = (
             lattice.priors if self._searched else ()
         )  # without a model in its place, the old one leads the search
@@ -92,7 +97,7 @@ class LatticeSearch:
 
 
 def _can_search_with(scorer: HypothesisScorer) -> TypeGuard[SpelledScorer]:
-    """Whether a model has the states of n-grams, a row of an array each."""
+    """Return whether a model has the states of n-grams, a row of an array each."""
     if not isinstance(scorer, SpelledScorer) or not isinstance(getattr(scorer.model, "order", None), int):
         return False
     model = scorer.model
@@ -106,7 +111,8 @@ def best_paths(
     words: float,
     nbest: int,
 ) -> list[Path]:
-    """The best texts of a lattice, best first, by own . scores + the sum of weight x log P + words x their number.
+    """Return the best texts of a lattice, best first, by own . scores + the sum of weight x log P + words x their
+    number.
 
     models: with their weights. The models must be n-gram models.
     """
@@ -160,7 +166,7 @@ class _Graph:
                         (spoken if word else silent).append(_Edge(following, word, total, scores))
 
     def _learn(self, level: Sequence[int], numbers: Sequence[Mapping[Contexts, int]]) -> None:
-        """Scores the words after the nodes of a level at once."""
+        """Score the words after the nodes of a level at once."""
         finals = self._lattice.finals
         for i, (_, model) in enumerate(self._models):
             pairs = {
@@ -173,7 +179,7 @@ class _Graph:
             model.learn(pairs, {contexts[i] for node in level if node in finals for contexts in numbers[node]})
 
     def _said(self, word: str, total: float, contexts: Contexts) -> tuple[float, Contexts]:
-        """The total with a word's part, and the contexts after it."""
+        """Return the total with a word's part, and the contexts after it."""
         total += self._words
         after = []
         for (weight, model), context in zip(self._models, contexts, strict=True):
@@ -191,7 +197,7 @@ class _Graph:
         return sum(weight * score for weight, score in zip(self._own, scores, strict=True))
 
     def _best_rests(self) -> dict[int, float]:
-        """The best total of what may follow each vertex."""
+        """Return the best total of what may follow each vertex."""
         rests: dict[int, float] = {}
         for vertex in reversed(self._order):
             ways = [edge.total + rests[edge.target] for edge in self._spoken[vertex]]
@@ -202,7 +208,7 @@ class _Graph:
         return rests
 
     def best(self, nbest: int) -> list[Path]:
-        """The best texts, best first; fewer where the lattice has fewer."""
+        """Return the best texts, best first; fewer where the lattice has fewer."""
         nothing = (0.0,) * len(self._lattice.names)
         numbers = count()  # of equal totals, what was found first comes first
         paths: list[Path] = []
@@ -228,7 +234,7 @@ class _Graph:
         return paths
 
     def _close(self, beginning: Beginning) -> None:
-        """Adds the vertices that are reached without a word."""
+        """Add the vertices that are reached without a word."""
         pending = sorted(self._places[vertex] for vertex in beginning if self._silent[vertex])  # a heap
         while pending:
             vertex = self._order[heapq.heappop(pending)]
@@ -239,7 +245,7 @@ class _Graph:
                 _improve(beginning, edge, total, scores)
 
     def _longer(self, beginning: Beginning) -> dict[str, Beginning]:
-        """The beginnings with one more word, by the word."""
+        """Return the beginnings with one more word, by the word."""
         longer: dict[str, Beginning] = {}
         for vertex, (total, scores) in beginning.items():
             for edge in self._spoken[vertex]:
@@ -251,7 +257,7 @@ Beginning = dict[int, tuple[float, tuple[float, ...]]]  # by vertex, the total a
 
 
 def _improve(beginning: Beginning, edge: _Edge, total: float, scores: tuple[float, ...]) -> None:
-    """Enters a path that goes on by an edge, if it is the best one to its target."""
+    """Enter a path that goes on by an edge, if it is the best one to its target."""
     total += edge.total
     if edge.target not in beginning or total > beginning[edge.target][0]:
         beginning[edge.target] = total, _sum(scores, edge.scores)
@@ -262,7 +268,7 @@ def _sum(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _levels(lattice: Lattice) -> list[list[int]]:
-    """The nodes by the length of the longest path to them, so that arcs lead to later levels."""
+    """Return the nodes by the length of the longest path to them, so that arcs lead to later levels."""
     depths = [0] * len(lattice.arcs)
     for node, arcs in enumerate(lattice.arcs):
         for arc in arcs:
@@ -289,7 +295,7 @@ class _Words:
         self.ends: dict[int, float] = {}
 
     def learn(self, pairs: set[tuple[int, str]], ending: set[int]) -> None:
-        """Scores words after contexts, and the ends of texts there, as far as they are not known."""
+        """Score words after contexts, and the end of a text there, as far as they are not known."""
         new = sorted(pairs - self.known.keys())
         if new:
             self._encode({(word, context == 0) for context, word in new} - self._tokens.keys())
@@ -318,7 +324,7 @@ class _Words:
         return number
 
     def _encode(self, words: set[tuple[str, bool]]) -> None:
-        """The tokens of words at the beginning of a text or after another word, and what their spelling costs."""
+        """Encode words at the beginning of a text or after another word, and store the cost of their spelling."""
         ordered = sorted(words)
         texts = [word if is_first else f"{word} {word}" for word, is_first in ordered]
         ids, spellings = self._scorer.encode(texts)

@@ -16,7 +16,10 @@ ACOUSTIC = "acoustic"
 
 
 class Arc(NamedTuple):
-    """word: "" where the arc has none. scores: in nats, higher is better, in the order of the lattice's names."""
+    """An arc of a lattice.
+
+    word: "" where the arc has none. scores: in nats, higher is better, in the order of the lattice's names.
+    """
 
     source: int
     target: int
@@ -56,7 +59,7 @@ def build_lattice(
     arcs: Sequence[Arc],
     finals: Mapping[int, tuple[float, ...]],
 ) -> Lattice:
-    """Numbers the nodes of a lattice anew, and checks it. head: the line where it begins.
+    """Number the nodes of a lattice anew, and check it. head: the line where it begins.
 
     Raises TextError where it has no final node, a cycle, a node that cannot be reached, or one that leads nowhere.
     """
@@ -101,7 +104,7 @@ def build_lattice(
 
 
 def _on_a_cycle(arcs: Sequence[Arc], outside: set[int]) -> Arc:
-    """An arc of a cycle. outside: nodes before all cycles."""
+    """Return an arc of a cycle. outside: nodes before all cycles."""
     into = {arc.target: arc for arc in arcs if arc.source not in outside}
     node, seen = next(iter(into)), set()
     while node not in seen:  # backwards, from where every node has an arc into it from such a node

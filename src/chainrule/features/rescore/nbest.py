@@ -54,7 +54,9 @@ class Line:
 
 
 def lines_of(name: str, progress: Progress, task: str = "reading") -> Iterator[Line]:
-    """The lines of a file, decompressed as its name says, or of standard input, as they come. Raises TextError."""
+    """Yield the lines of a file, decompressed as its name says, or of standard input, as they come. Raises
+    TextError.
+    """
     total = file_size(name) or None
     with open_stream(name) as stream:
         for block in line_blocks(stream, "strict", wait=False):
@@ -67,7 +69,7 @@ _LARGEST_SCORE = 1e30  # sums and products of scores stay finite
 
 
 def finite_score(value: object, line: Line, what: str) -> float:
-    """A finite number from a text. what: the number's name, for the message. Raises TextError."""
+    """Return a finite number from a text. what: the number's name, for the message. Raises TextError."""
     try:
         is_number = isinstance(value, str | int | float) and not isinstance(value, bool)
         number = number_of(str(value)) if is_number else None

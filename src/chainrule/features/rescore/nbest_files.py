@@ -67,7 +67,7 @@ _MOST_EMPTY = 1000  # lines; lattices that are empty at the beginning of an arch
 
 
 def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
-    """The format of the lists in a file or folder; from standard input, nothing is consumed.
+    """Return the format of the lists in a file or folder; from standard input, nothing is consumed.
 
     Raises TextError if it is none of the formats.
     """
@@ -109,7 +109,7 @@ def _is_slf_folder(name: str) -> bool:
 def read_lattices(
     name: str, kind: ListFormat, symbols: str | None, progress: Progress = silent
 ) -> Iterator[Lattice | Unreadable]:
-    """The lattices of a source, at least one. symbols: a file of the words that have numbers in Kaldi's lattices.
+    """Yield the lattices of a source, at least one. symbols: a file of the words that have numbers in Kaldi's lattices.
 
     Raises TextError where nothing can be read, SettingError where symbols do not apply.
     """
@@ -130,12 +130,12 @@ def read_lattices(
 def read_lists(
     name: str, kind: ListFormat, files: ScoreFiles = NO_FILES, progress: Progress = silent
 ) -> Iterator[NBestList]:
-    """The lists of a source, at least one; all have the same scores. Raises TextError with file and line."""
+    """Return the lists of a source, at least one; all have the same scores. Raises TextError with file and line."""
     return with_equal_names(name, _read(name, kind, files, progress))
 
 
 def with_equal_names(name: str, lists: Iterable[NBestList]) -> Iterator[NBestList]:
-    """The lists of a source, at least one. Raises TextError unless all have the same scores."""
+    """Yield the lists of a source, at least one. Raises TextError unless all have the same scores."""
     first: NBestList | None = None
     for nbest in lists:
         first = first or nbest
@@ -148,7 +148,7 @@ def with_equal_names(name: str, lists: Iterable[NBestList]) -> Iterator[NBestLis
 
 
 def holds_json(name: str) -> bool:
-    """Whether a file holds JSON lines, by its name or its first line. Raises TextError."""
+    """Return whether a file holds JSON lines, by its name or its first line. Raises TextError."""
     return FORMATS.get(text_suffix(name)) == "json" or _first_line(name).startswith("{")
 
 
@@ -173,7 +173,7 @@ def _first_line(name: str) -> str:
 
 
 def _first_lines(name: str, most: int) -> list[str]:
-    """The first lines that are not empty; from standard input, as far as they are buffered."""
+    """Return the first lines that are not empty; from standard input, as far as they are buffered."""
     if name == STANDARD_INPUT:
         buffered = cast("BufferedReader", sys.stdin.buffer).peek().decode("utf-8", "replace")
         lines = iter(buffered.splitlines())
@@ -187,12 +187,12 @@ TOTAL = "total"  # the name of the weighted sum among the scores
 
 class ListWriter(Protocol):
     def write(self, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]) -> None:
-        """Writes one list. scores: its own, the models', and the total. order: of the hypotheses, best first."""
+        """Write one list. scores: its own, the models', and the total. order: of the hypotheses, best first."""
 
 
 @contextmanager
 def list_writer(path: Path, kind: ListFormat, models: Sequence[str]) -> Iterator[ListWriter]:
-    """A writer for a format; JSON lines if the name says so. Raises OutputError, SettingError.
+    """Yield a writer for a format; JSON lines if the name says so. Raises OutputError, SettingError.
 
     Formats with several files become a new folder.
     """
@@ -215,7 +215,7 @@ def list_writer(path: Path, kind: ListFormat, models: Sequence[str]) -> Iterator
 
 
 def write_best(file: BinaryIO, nbest: NBestList, text: str, *, as_json: bool, with_id: bool) -> None:
-    """Writes a chosen hypothesis as a line: the text alone, `id text`, or a JSON object."""
+    """Write a chosen hypothesis as a line: the text alone, `id text`, or a JSON object."""
     if as_json:
         line = json.dumps({"id": nbest.id, "text": text}, ensure_ascii=False)
     else:
@@ -264,7 +264,7 @@ class _KaldiFolder:
 
 @contextmanager
 def _new_folder(path: Path) -> Iterator[Path]:
-    """A folder that becomes `path` when it is complete, and is removed otherwise. Raises OutputError."""
+    """Yield a folder that becomes `path` when it is complete, and is removed otherwise. Raises OutputError."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         temporary.mkdir()
@@ -280,7 +280,7 @@ def _new_folder(path: Path) -> Iterator[Path]:
 
 
 def with_own_references(lists: Iterable[NBestList]) -> Iterator[NBestList]:
-    """The lists, unchanged. Raises TextError if only some of them have a reference."""
+    """Yield the lists, unchanged. Raises TextError if only some of them have a reference."""
     has_them = None
     for nbest in lists:
         if has_them not in (None, nbest.reference is not None):
@@ -293,14 +293,14 @@ def with_own_references(lists: Iterable[NBestList]) -> Iterator[NBestList]:
 
 
 def with_references(lists: Iterable[NBestList], references: ReferenceFile) -> Iterator[NBestList]:
-    """The lists with their references. Raises TextError if a list has none, or references are left over."""
+    """Yield the lists with their references. Raises TextError if a list has none, or references are left over."""
     for nbest in lists:
         yield replace(nbest, reference=references.of(nbest))
     references.finish()
 
 
 def with_sources(lists: Iterable[NBestList], sources: ReferenceFile) -> Iterator[NBestList]:
-    """The lists with their sources. Raises as `with_references`."""
+    """Yield the lists with their sources. Raises as `with_references`."""
     for nbest in lists:
         yield replace(nbest, source=sources.of(nbest))
     sources.finish()
@@ -310,9 +310,9 @@ class ReferenceFile:
     """The references, or the sources, of lists, read from a text into memory."""
 
     def __init__(self, name: str, *, always_keyed: bool, what: Literal["reference", "source"] = "reference") -> None:
-        """always_keyed: whether every line must begin with the id of its list; otherwise they do if the first line
-        does.
+        """Read the lines of the file.
 
+        always_keyed: whether every line must begin with the id of its list; otherwise they do if the first line does.
         what: the name of a line's content, for messages. Raises TextError.
         """
         self._name, self._what = name, what
@@ -323,7 +323,7 @@ class ReferenceFile:
             raise TextError(f"{name}: has no {what}; expected one for each list")
 
     def of(self, nbest: NBestList) -> str:
-        """The reference or source of the next list. Raises TextError if there is none."""
+        """Return the reference or source of the next list. Raises TextError if there is none."""
         if not self._next and self._by_key is None and self._first_key() == nbest.id and not nbest.id.isdecimal():
             self._by_key = self._keyed()
         self._next += 1
@@ -339,12 +339,12 @@ class ReferenceFile:
         return self._lines[self._next - 1].text
 
     def skip(self, id: str) -> None:
-        """To be called for a list with this id that could not be read: its line, if it has one, is not needed."""
+        """Skip a list with this id that could not be read: its line, if it has one, is not needed."""
         if self._by_key is not None:
             self._by_key.pop(id, None)
 
     def finish(self) -> None:
-        """To be called after the last list. Raises TextError if lines are left over."""
+        """Check, after the last list, that all lines were used. Raises TextError if lines are left over."""
         if self._by_key:
             key, line = next(iter(self._by_key.items()))
             raise line.error(f"no list has the id {key}; expected {self._what}s of the lists alone")

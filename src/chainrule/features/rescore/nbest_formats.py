@@ -51,7 +51,7 @@ _WRITTEN = json.JSONEncoder(ensure_ascii=False)
 
 
 def read_json_lists(name: str, progress: Progress) -> Iterator[NBestList]:
-    """Reads the lists of a file. Raises TextError with file and line."""
+    """Read the lists of a file. Raises TextError with file and line."""
     for line in lines_of(name, progress):
         if line.text and not line.text.isspace():
             yield _parsed(line)
@@ -60,7 +60,7 @@ def read_json_lists(name: str, progress: Progress) -> Iterator[NBestList]:
 def write_json_list(
     file: BinaryIO, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]
 ) -> None:
-    """Writes one list. scores: by name, one for each hypothesis. order: of the hypotheses."""
+    """Write one list. scores: by name, one for each hypothesis. order: of the hypotheses."""
     record: dict[str, Any] = {"id": nbest.id, "hypotheses": [{"text": text} for text in nbest.texts]}
     if nbest.reference is not None:
         record["reference"] = nbest.reference
@@ -126,7 +126,7 @@ def _id(record: dict[str, Any], line: Line) -> str:
 
 
 def _text(value: object, line: Line, what: str) -> str:
-    """A text without line ends, since the best hypotheses are written one to a line."""
+    """Return a text without line ends, since the best hypotheses are written one to a line."""
     if not isinstance(value, str):
         raise line.error(f"{what} is not a string")
     if "\n" in value or "\r" in value:
@@ -151,7 +151,7 @@ _BETWEEN = "|||"
 
 
 def read_moses_lists(name: str, progress: Progress) -> Iterator[NBestList]:
-    """Reads the lists of a file. Raises TextError with file and line."""
+    """Read the lists of a file. Raises TextError with file and line."""
     seen: set[str] = set()
     fields = (_fields(line) for line in lines_of(name, progress) if line.text.strip())
     for key, group in groupby(fields, lambda pair: pair[1][0]):
@@ -168,7 +168,7 @@ def read_moses_lists(name: str, progress: Progress) -> Iterator[NBestList]:
 def write_moses_list(
     file: BinaryIO, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]
 ) -> None:
-    """Writes one list: its old score becomes the feature `score=`, and the last of the scores the new one."""
+    """Write one list: its old score becomes the feature `score=`, and the last of the scores the new one."""
     *features, total = scores
     for i in order:
         before, *after = nbest.kept[i].split(_BETWEEN) if nbest.kept else [""]
@@ -196,7 +196,7 @@ _NOT_WORDS = {"<s>", "</s>", "-pau-"}
 
 
 def read_srilm_folder(name: str, progress: Progress) -> Iterator[NBestList]:
-    """The lists in a folder's files, in the order of their names; their ids are the names without suffixes."""
+    """Yield the lists in a folder's files, in the order of their names; their ids are the names without suffixes."""
     paths = sorted(path for path in Path(name).iterdir() if path.is_file() and not path.name.startswith("."))
     if not paths:
         raise TextError(f"{name}: the folder has no file; expected one file for each n-best list")
@@ -211,7 +211,7 @@ def read_srilm_folder(name: str, progress: Progress) -> Iterator[NBestList]:
 
 
 def read_srilm_list(name: str, progress: Progress) -> NBestList:
-    """The list in a file. Raises TextError with file and line."""
+    """Return the list in a file. Raises TextError with file and line."""
     lines = [line for line in lines_of(name, progress) if line.text.strip()]
     kind = lines[0].text.strip() if lines else ""
     is_bytelog = kind in (FIRST, SECOND)
@@ -226,7 +226,7 @@ def read_srilm_list(name: str, progress: Progress) -> NBestList:
 def write_srilm_list(
     file: BinaryIO, nbest: NBestList, own: Sequence[float], model: Sequence[float], order: Sequence[int]
 ) -> None:
-    """Writes a list in the third format. own: acoustic scores, or the lists' only ones; model: log P; both in nats."""
+    """Write a list in the third format. own: acoustic scores, or the lists' only ones; model: log P; both in nats."""
     for i in order:
         words = nbest.texts[i].split()
         scores = f"{own[i] / _LOG10:.6g} {model[i] / _LOG10:.6g}"
@@ -234,7 +234,7 @@ def write_srilm_list(
 
 
 def looks_like_srilm(line: str) -> bool:
-    """Whether a file that begins with this line may be such a list."""
+    """Return whether a file that begins with this line may be such a list."""
     fields = line.split()
     if fields[:1] in ([FIRST], [SECOND]):
         return True
@@ -272,7 +272,7 @@ def _words(words: list[str]) -> str:
 
 
 def list_id(name: str) -> str:
-    """The id of the list or lattice in a file: its name without suffixes."""
+    """Return the id of the list or lattice in a file: its name without suffixes."""
     path = Path(name)
     while path.suffix in (*COMPRESSIONS, ".nbest", ".score", ".lat", ".slf", ".txt"):
         path = path.with_suffix("")
@@ -293,7 +293,7 @@ class ScoreFiles:
     costs: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        """Raises SettingError if a name cannot be the name of a file."""
+        """Raise SettingError if a name cannot be the name of a file."""
         for name in (*self.scores, *self.costs):
             if not _NAME.fullmatch(name) or name == "text":
                 raise SettingError(f"a score cannot be named {name!r}; expected letters and digits, such as acoustic")
@@ -302,7 +302,7 @@ class ScoreFiles:
 
 
 def read_kaldi_lists(name: str, files: ScoreFiles, progress: Progress) -> Iterator[NBestList]:
-    """Reads the lists of a text and its score files. Raises TextError with file and line."""
+    """Read the lists of a text and its score files. Raises TextError with file and line."""
     if not files.scores and not files.costs:
         raise TextError(f"{name}: has no scores; give the files that hold them as scores or costs")
     signs = [*((score, 1.0) for score in files.scores), *((cost, -1.0) for cost in files.costs)]
@@ -323,13 +323,13 @@ def read_kaldi_lists(name: str, files: ScoreFiles, progress: Progress) -> Iterat
 
 
 def espnet_folders(name: str) -> list[Path]:
-    """The folders of hypotheses in an ESPnet folder, the best first; none if it is not an ESPnet folder."""
+    """Return the folders of hypotheses in an ESPnet folder, the best first; none if it is not an ESPnet folder."""
     ranked = [(int(match[1]), path) for path in Path(name).iterdir() if (match := _BEST.fullmatch(path.name))]
     return [path for _, path in sorted(ranked)]
 
 
 def read_espnet_lists(name: str, progress: Progress) -> Iterator[NBestList]:
-    """Reads the lists of an ESPnet folder, which may differ in length. Raises TextError with file and line."""
+    """Read the lists of an ESPnet folder, which may differ in length. Raises TextError with file and line."""
     readers: list[_Ahead] = []
     for folder in espnet_folders(name):
         names = [str(folder / "text"), str(folder / "score")]
@@ -364,7 +364,7 @@ class _Ahead:
         self.row = next(rows, None)
 
     def next_if(self, key: str) -> tuple[_Keyed, ...] | None:
-        """Consumes the next row if it has this key."""
+        """Consume the next row if it has this key."""
         row = self.row
         if row is None or row[0].key != key:
             return None
@@ -385,7 +385,7 @@ def _keyed(name: str, progress: Progress) -> Iterator[_Keyed]:
 
 
 def _checked(row: Sequence[_Keyed | None], names: Sequence[str]) -> tuple[_Keyed, ...]:
-    """A line of each file; they must have the same key. Raises TextError."""
+    """Return a line of each file; they must have the same key. Raises TextError."""
     present = [entry for entry in row if entry is not None]
     first = present[0]
     for entry, name in zip(row, names, strict=True):

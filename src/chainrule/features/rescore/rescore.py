@@ -20,8 +20,8 @@ from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import count_of, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.texts.bleu import Bleu, has_bleu
-from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
+from chainrule.features.metrics.bleu import Bleu, has_bleu
+from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 from chainrule.features.rescore.features import IMPOSSIBLE, SpelledScorer
 from chainrule.features.rescore.lattice_search import LatticeSearch
 from chainrule.features.rescore.nbest_files import (
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from chainrule.errors import ChainruleError
     from chainrule.evaluation.resampling import Estimate
-    from chainrule.evaluation.texts.error_rates import CorpusMeasure
+    from chainrule.features.metrics.error_rates import CorpusMeasure
     from chainrule.features.rescore.config import ListFormat
     from chainrule.features.rescore.features import HypothesisScorer
     from chainrule.features.rescore.lattices import Unreadable
@@ -70,7 +70,7 @@ class PairScorer:
         self.model = model
 
     def log_probs(self, texts: Sequence[str], sources: Sequence[str | None]) -> Float64[ndarray, " texts"]:
-        """As `TextScorer.log_probs`. Raises SettingError where a list has no source, or one that is too long."""
+        """Implement `TextScorer.log_probs`. Raises SettingError where a list has no source, or one that is too long."""
         known = [source for source in sources if source is not None]
         if len(known) < len(texts):
             raise SettingError(
@@ -103,15 +103,15 @@ class Rescored(NamedTuple):
         return html_table("", header, rows, self.rescoring.footnotes())
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures of the run by name, as numbers: a row for pandas."""
+        """Return the figures of the run by name, as numbers: a row for pandas."""
         return self.rescoring.to_dict()
 
     def as_json(self) -> dict[str, Any]:
-        """The figures of the run with their intervals, as `rescore --json` prints them."""
+        """Return the figures of the run with their intervals, as `rescore --json` prints them."""
         return self.rescoring.as_json()
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each list, with its best hypothesis: for pandas.DataFrame."""
+        """Return a row for each list, with its best hypothesis: for pandas.DataFrame."""
         return [{"id": id, "best": best} for id, best in zip(self.ids, self.best, strict=True)]
 
 
@@ -121,7 +121,7 @@ def rescore(
     models: Model | Seq2SeqModel | Mapping[str, Model | Seq2SeqModel],
     options: RescoreOptions,
 ) -> Rescored:
-    """Chooses the hypothesis of each n-best list, or lattice, with the best weighted sum of scores.
+    """Choose the hypothesis of each n-best list, or lattice, with the best weighted sum of scores.
 
     lists: a file of JSON lines, or of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's; lattices: Kaldi's as
     text, HTK's in SLF or a folder of them. models: by name, for weights and results; a single one is called lm. The sum
@@ -147,14 +147,14 @@ def rescore(
 
 
 def hypothesis_scorer(model: Model | Seq2SeqModel, options: RescoreOptions) -> HypothesisScorer:
-    """A scorer of hypotheses. Raises SettingError if the model does not continue texts."""
+    """Return a scorer of hypotheses. Raises SettingError if the model does not continue texts."""
     if isinstance(model, Seq2SeqModel):
         return PairScorer(model)
     return scorer_of(model, spelling=options.spelling, share=options.share)
 
 
 def scorer_of(model: Model, *, spelling: bool = True, share: bool | None = None) -> SpelledScorer:
-    """A scorer of texts by themselves. Raises SettingError if the model does not continue texts."""
+    """Return a scorer that scores each text by itself. Raises SettingError if the model does not continue texts."""
     shares = model.family not in _SCORED_WHOLE if share is None else share
     return SpelledScorer(model.language_model, model.tokenizer, model.speller if spelling else None, shares)
 
@@ -176,7 +176,7 @@ class ListSource:
 
     @classmethod
     def of(cls, name: str, options: RescoreOptions) -> ListSource:
-        """Raises TextError, SettingError."""
+        """Return the source that a name and options describe. Raises TextError, SettingError."""
         files = ScoreFiles(options.scores or {}, options.costs or {})
         kind = options.format or format_of(name, files)
         return cls(name, kind, files, options.references, options.sources, options.symbols)
@@ -187,8 +187,9 @@ class ListSource:
         progress: Progress = silent,
         on_error: Callable[[ChainruleError], object] | None = None,
     ) -> Iterator[NBestList]:
-        """search: makes the lists of lattices. on_error: gets what is wrong with a lattice; by default it is raised.
+        """Yield the lists.
 
+        search: makes the lists of lattices. on_error: gets what is wrong with a lattice; by default it is raised.
         Raises TextError.
         """
         always_keyed = self.format in KEYED
@@ -227,7 +228,10 @@ class Rescoring:
         options: RescoreOptions,
         progress: Progress = silent,
     ) -> None:
-        """given: weights of some scores: those of the options and perhaps of a file. Raises TextError, SettingError."""
+        """Prepare the run, and tune the weights if the options say so.
+
+        given: weights of some scores: those of the options and perhaps of a file. Raises TextError, SettingError.
+        """
         models = dict(scorers)
         data: TuningData | None = None
         weights, self._is_tuned_on_itself = given, False
@@ -260,7 +264,7 @@ class Rescoring:
         self._blocks = chain([first], blocks)
 
     def __iter__(self) -> Iterator[Scored]:
-        """Some lists at a time, after they have been counted."""
+        """Yield some lists at a time, after they have been counted."""
         for block in self._blocks:
             self._add(block)
             yield block
@@ -279,7 +283,7 @@ class Rescoring:
         self.changed += sum(texts[one] != texts[other] for one, other in zip(before, after, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures so far by name, as numbers: a row for pandas."""
+        """Return the figures so far by name, as numbers: a row for pandas."""
         figures: dict[str, Any] = {"lists": self.lists, "hypotheses": self.hypotheses, "changed": self.changed}
         figures |= {f"weight_{name}": value for name, value in self.weights.values.items()}
         if self.judge is not None:
@@ -288,7 +292,7 @@ class Rescoring:
         return figures
 
     def as_json(self) -> dict[str, Any]:
-        """The figures so far for JSON, with their intervals; infinity as the string "Infinity"."""
+        """Return the figures so far for JSON, with their intervals; infinity as the string "Infinity"."""
         figures: dict[str, Any] = {
             "lists": self.lists,
             "hypotheses": self.hypotheses,
@@ -303,7 +307,7 @@ class Rescoring:
         return figures | (_measured(self.judge) if self.judge is not None else {})
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the notes and the table, for people."""
         lines = self.footnotes()
         header, rows = self.table()
         if rows:
@@ -312,7 +316,7 @@ class Rescoring:
         return "\n".join(lines)
 
     def footnotes(self) -> list[str]:
-        """How many lists and choices there were, and the weights."""
+        """Return how many lists and choices there were, and the weights."""
         share = self.changed / max(self.lists, 1)
         weights = ", ".join(f"{name} {value:.4g}" for name, value in self.weights.values.items())
         return [
@@ -334,13 +338,13 @@ class Rescoring:
         ]
 
     def _tuning_notes(self) -> list[str]:
-        """Whether the figures are of lists that weights were tuned on."""
+        """Return whether the figures are of lists that weights were tuned on."""
         if self._is_tuned_on_itself or (self.lists and self._among_tuned == self.lists):
             return [_TUNED_ON.format("these lists")]
         return [_TUNED_ON.format(f"{self._among_tuned:,} of these {self.lists:,} lists")] if self._among_tuned else []
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The header, and the figures before and after with their change; no rows without references."""
+        """Return the header, and the figures before and after with their change; no rows without references."""
         header = ["", *(cell for measure in self._measures for cell in (measure.short, "95 %"))]
         if self.judge is None:
             return header, []
@@ -365,7 +369,7 @@ def _tuned(
     tuned_on: set[int],
     progress: Progress,
 ) -> tuple[ListSource, Weights, TuningData | None]:
-    """The source, perhaps with references now; the weights; and the lists of the source that tuning kept.
+    """Return the source, perhaps with references now; the weights; and the lists of the source that tuning kept.
 
     tuned_on: gets the identities of the lists.
     """
@@ -397,19 +401,22 @@ _TUNED_ON = "the weights were tuned on {}, so the figures are too good; measure 
 
 
 def _identity(nbest: NBestList) -> int:
-    """A hash of a list's texts and scores."""
+    """Return a hash of a list's texts and scores."""
     return hash((nbest.texts, tuple(nbest.scores.items())))
 
 
 def _hold_the_same(one: str, other: str) -> bool:
-    """Whether two names are of one file, or of files with the same content."""
+    """Return whether two names are of one file, or of files with the same content."""
     if not (os.path.isfile(one) and os.path.isfile(other)):
         return os.path.realpath(one) == os.path.realpath(other)
     return filecmp.cmp(one, other, shallow=False)
 
 
 def _checked(block: Scored, name: str, tuned_on: set[int]) -> Scored:
-    """A block to tune on. tuned_on: gets the identities of its lists. Raises TextError where it has no references."""
+    """Return a block to tune on.
+
+    tuned_on: gets the identities of its lists. Raises TextError where it has no references.
+    """
     if block.errors is None:
         raise TextError(
             f'{name}: the lists have no references, and tuning needs them: give each list a "reference", or name a '
@@ -435,7 +442,7 @@ def _key(measure: CorpusMeasure) -> str:
 
 
 def _cells(measure: CorpusMeasure, figure: Estimate, *, signed: bool = False) -> Sequence[str]:
-    """A figure and its interval; error rates in per cent."""
+    """Return a figure and its interval; error rates in per cent."""
     scale, digits = (100, 2) if measure.lower_is_better else (1, 1)
     value, low, high = (f"{scale * number:{'+' * signed}.{digits}f}" for number in (figure.value, *figure.interval))
     unit = " %" if measure.lower_is_better else ""

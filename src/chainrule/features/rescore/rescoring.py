@@ -12,7 +12,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError
 from chainrule.evaluation.resampling import Estimate, interval_of_sums
-from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
+from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 from chainrule.features.rescore.features import Features, batches_of, features_of, first_of_best
 from chainrule.features.rescore.nbest_files import TOTAL
 from chainrule.features.rescore.tuning import maximum_likelihood, minimum_error_rate
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.evaluation.texts.error_rates import CorpusMeasure
+    from chainrule.features.metrics.error_rates import CorpusMeasure
     from chainrule.features.rescore.config import Objective, TuningConfig
     from chainrule.features.rescore.features import HypothesisScorer
     from chainrule.features.rescore.nbest import NBestList
@@ -40,7 +40,7 @@ class Scored:
     errors: Int64[ndarray, "hypotheses 2"] | None = None
 
     def oracles(self) -> Int64[ndarray, " lists"]:
-        """The row of each list's hypothesis with the fewest word errors; of equal ones, the first."""
+        """Return the row of each list's hypothesis with the fewest word errors; of equal ones, the first."""
         assert self.errors is not None
         return first_of_best(-self.errors[:, 0].astype(np.float64), self.features.offsets)
 
@@ -48,12 +48,12 @@ class Scored:
         return [text for nbest in self.lists for text in nbest.texts]
 
     def references(self) -> list[str]:
-        """The reference of each hypothesis."""
+        """Return the reference of each hypothesis."""
         return [nbest.reference or "" for nbest in self.lists for _ in nbest.texts]
 
 
 def score_lists(lists: Iterable[NBestList], models: dict[str, HypothesisScorer]) -> Iterator[Scored]:
-    """The lists batch by batch, on threads: memory holds a few batches. Raises SettingError, MarkerError."""
+    """Return the lists batch by batch, on threads: memory holds a few batches. Raises SettingError, MarkerError."""
 
     def with_features(batch: list[NBestList]) -> Scored:
         block = Scored(batch, features_of(batch, models))
@@ -75,7 +75,7 @@ class TuningData:
 
     @classmethod
     def of(cls, blocks: Iterable[Scored], objective: Objective) -> TuningData:
-        """The data of scored lists. Raises SettingError if BLEU is asked for and cannot be measured."""
+        """Return the data of scored lists. Raises SettingError if BLEU is asked for and cannot be measured."""
         measure = measure_of(objective)
         features, errors, statistics = [], [], []
         for block in blocks:
@@ -88,7 +88,7 @@ class TuningData:
         return cls(Features.joined(features), np.concatenate(errors), np.concatenate(statistics), measure)
 
     def replayed(self, lists: Iterable[NBestList]) -> Iterator[Scored]:
-        """The blocks that `score_lists` returned for the same lists, without scoring them again."""
+        """Yield the blocks that `score_lists` returned for the same lists, without scoring them again."""
         first = row = 0
         for batch in batches_of(lists):
             last, stop = first + len(batch), row + sum(map(len, batch))
@@ -104,7 +104,7 @@ class TuningData:
         config: TuningConfig,
         progress: Progress = silent,
     ) -> Float64[ndarray, " features"]:
-        """The best weights, searched from the given ones."""
+        """Return the best weights, searched from the given ones."""
         if objective == "likelihood":
             nearest = first_of_best(-self.errors[:, 0].astype(np.float64), self.features.offsets)
             return maximum_likelihood(self.features, nearest, start, progress)
@@ -113,14 +113,14 @@ class TuningData:
         return minimum_error_rate(self.features, self.statistics, self.measure, start, config, progress)
 
     def value(self, weights: Float64[ndarray, " features"]) -> float:
-        """The measure of the hypotheses that some weights choose."""
+        """Return the measure of the hypotheses that some weights choose."""
         return float(self.measure.value(self.statistics[self.features.best(weights)].sum(axis=0).astype(np.float64)))
 
 
 def measure_of(objective: Objective) -> CorpusMeasure:
-    """The measure that is counted for an objective; word errors for likelihood. Raises SettingError."""
+    """Return the measure that is counted for an objective; word errors for likelihood. Raises SettingError."""
     if objective == "bleu":
-        from chainrule.evaluation.texts.bleu import Bleu
+        from chainrule.features.metrics.bleu import Bleu
 
         return Bleu()
     return CharacterErrors() if objective == "cer" else WordErrors()
@@ -137,7 +137,7 @@ class RerankingEvaluation:
         self._rows: dict[str, list[Int64[ndarray, "lists statistics"]]] = {}
 
     def add(self, block: Scored, before: Int64[ndarray, " lists"], after: Int64[ndarray, " lists"]) -> None:
-        """before, after: the chosen row of each list."""
+        """Add the choices of a block. before, after: the chosen row of each list."""
         texts = block.texts()
         chosen = np.concatenate([before, after, block.oracles()]).tolist()
         pairs = [
@@ -156,7 +156,7 @@ class RerankingEvaluation:
         return Estimate(value, interval_of_sums([rows], measure.value))
 
     def change(self, measure: CorpusMeasure) -> Estimate:
-        """The difference from before to after, on the same lists."""
+        """Return the difference from before to after, on the same lists."""
         both = [np.concatenate(self._rows[measure.name + stage]) for stage in STAGES[:2]]
 
         def difference(before: ndarray, after: ndarray) -> ndarray:
@@ -175,15 +175,15 @@ class Reranker:
     own: Float64[ndarray, " features"]
 
     def before(self, block: Scored) -> Int64[ndarray, " lists"]:
-        """The row of each list's best hypothesis by its own scores."""
+        """Return the row of each list's best hypothesis by its own scores."""
         return block.features.best(self.own)
 
     def after(self, block: Scored) -> Int64[ndarray, " lists"]:
-        """The row of each list's best hypothesis by all scores."""
+        """Return the row of each list's best hypothesis by all scores."""
         return block.features.best(self.weights)
 
     def ranked(self, block: Scored) -> Iterator[tuple[NBestList, dict[str, list[float]], list[int]]]:
-        """Each list with its scores, the total last, and the order of its hypotheses, best first.
+        """Yield each list with its scores, the total last, and the order of its hypotheses, best first.
 
         A hypothesis that a model finds impossible has the score -inf, and so is its total, unless the model's weight is
         0.

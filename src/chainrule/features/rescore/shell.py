@@ -96,7 +96,7 @@ def rescore(
     A seq2seq model scores each hypothesis given its source: --sources, or the
     "source" of JSON lists.
     """
-    from chainrule.evaluation.texts.bleu import has_bleu
+    from chainrule.features.metrics.bleu import has_bleu
     from chainrule.features.rescore.rescore import ListSource, Rescoring
 
     lists, named = _lists_and_models(models_and_lists, model)
@@ -152,7 +152,7 @@ def _path_of(argument: str) -> tuple[str, str]:
 
 
 def _all_weights(options: RescoreOptions, file: Path | None) -> Weights:
-    """The weights of the command line, then those of a file. Raises SettingError, TextError."""
+    """Return the weights of the command line, then those of a file. Raises SettingError, TextError."""
     from chainrule.features.rescore.tuning import Weights, load_weights
 
     typed = Weights(options.weights or {})
@@ -163,7 +163,7 @@ def _all_weights(options: RescoreOptions, file: Path | None) -> Weights:
 
 
 def _note_replaced(names: Sequence[str]) -> None:
-    """names: of the lists' own scores whose default weight is 0."""
+    """Note which scores of the lists a model replaces. names: of the lists' own scores whose default weight is 0."""
     for name in names:
         note(f"the lists mark {name} as the score of a weaker language model; the model replaces it: --weight {name}=0")
 
@@ -175,7 +175,7 @@ def _scorers(
     options: RescoreOptions,
     progress: Progress,
 ) -> dict[str, HypothesisScorer]:
-    """Opens the models and returns their scorers by name. Raises ModelFormatError, SettingError."""
+    """Open the models and return their scorers by name. Raises ModelFormatError, SettingError."""
     from chainrule.features.rescore.rescore import hypothesis_scorer
     from chainrule.features.seq2seq.model import Seq2SeqModel
     from chainrule.models.files.opening import load
@@ -200,7 +200,7 @@ def _scorers(
 
 
 def _check(inputs: Sequence[str], outputs: Sequence[Path | None], *, tunes: bool, json: bool, overwrite: bool) -> None:
-    """outputs: the best hypotheses first. Raises CycloptsError, OutputError."""
+    """Check the inputs and outputs. outputs: the best hypotheses first. Raises CycloptsError, OutputError."""
     from chainrule.base.files import check_new_file
 
     if inputs.count("-") > 1 or (inputs[0] == "-" and tunes):
@@ -215,7 +215,7 @@ def _check(inputs: Sequence[str], outputs: Sequence[Path | None], *, tunes: bool
 
 
 def _named(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The options that were given as NAME=VALUE, by name. Raises CycloptsError."""
+    """Return the options that were given as NAME=VALUE, by name. Raises CycloptsError."""
     named: dict[str, dict[str, Any]] = {}
     for option, (flag, example) in _NAMED.items():
         values = named[option] = {}
@@ -237,7 +237,7 @@ _NAMED = {
 
 
 def _number(name: str, value: str) -> float:
-    """Raises CycloptsError."""
+    """Return a weight as a number. Raises CycloptsError."""
     try:
         return number_of(value)
     except ValueError:
@@ -248,7 +248,9 @@ def _number(name: str, value: str) -> float:
 def open_outputs(
     output: Path | None, nbest_out: Path | None, kind: ListFormat, models: Sequence[str]
 ) -> Iterator[Callable[[Reranker, Scored], None]]:
-    """A function that writes a block of lists to all outputs; files appear if all goes well. Raises OutputError."""
+    """Yield a function that writes a block of lists to all outputs; files appear if all goes well. Raises
+    OutputError.
+    """
     from chainrule.features.rescore.nbest_files import KEYED, list_writer, write_best
 
     as_json = output is not None and FORMATS.get(text_suffix(str(output))) == "json"

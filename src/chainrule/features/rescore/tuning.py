@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int64
     from numpy import ndarray
 
-    from chainrule.evaluation.texts.error_rates import CorpusMeasure
+    from chainrule.features.metrics.error_rates import CorpusMeasure
     from chainrule.features.rescore.features import Features
 
     Vector = Float64[ndarray, " features"]
@@ -57,9 +57,9 @@ def minimum_error_rate(
     config: TuningConfig | None = None,
     progress: Progress = silent,
 ) -> Vector:
-    """Weights for which the measure of the chosen hypotheses is best; never worse than the given ones.
+    """Return weights for which the measure of the chosen hypotheses is best; never worse than the given ones.
 
-    statistics: of each hypothesis under the measure. The first weight stays as it is, since only ratios matter; it
+    statistics: of each hypothesis under the measure. The first weight stays unchanged, since only ratios matter; it
     must not be 0.
     """
     config = config or TuningConfig()
@@ -92,7 +92,7 @@ class _Search:
         return float(self._losses(self._statistics[rows].sum(axis=0)))
 
     def descend(self, weights: Vector, rng: np.random.Generator, spreads: Vector) -> tuple[float, Vector]:
-        """Repeats line searches until a whole round brings no gain."""
+        """Repeat line searches until a whole round brings no gain."""
         axes = np.eye(weights.size)[1:]
         loss = self.loss(weights)
         for _ in range(_ROUNDS):
@@ -109,7 +109,8 @@ class _Search:
         return loss, weights
 
     def step(self, weights: Vector, direction: Vector) -> float:
-        """The step along a direction with the least loss: to the middle of the best interval; 0 if none is better.
+        """Return the step along a direction with the least loss: to the middle of the best interval; 0 if none is
+        better.
 
         Of equally good intervals, the longest finite one.
         """
@@ -151,7 +152,7 @@ _LEAST_LIKELIHOOD_GAIN = 1e-10  # nats for each list
 def maximum_likelihood(
     features: Features, oracles: Int64[ndarray, " lists"], start: Vector, progress: Progress = silent
 ) -> Vector:
-    """The weights with the greatest posterior: the oracles, one row of each list, are likeliest under them."""
+    """Return the weights with the greatest posterior: the oracles, one row of each list, are likeliest under them."""
     spreads = features.spreads()
     values = features.values / spreads
     weights = start * spreads
@@ -175,7 +176,7 @@ def maximum_likelihood(
 def log_posteriors(
     totals: Float64[ndarray, " hypotheses"], offsets: Int64[ndarray, " lists+1"]
 ) -> Float64[ndarray, " hypotheses"]:
-    """log P of each hypothesis among those of its list."""
+    """Return log P of each hypothesis among those of its list."""
     sizes = np.diff(offsets)
     shifted = totals - np.repeat(np.maximum.reduceat(totals, offsets[:-1]), sizes)
     return shifted - np.repeat(np.log(np.add.reduceat(np.exp(shifted), offsets[:-1])), sizes)
@@ -186,7 +187,9 @@ def _objective(values: ndarray, offsets: ndarray, oracles: ndarray, weights: Vec
 
 
 def _derivatives(values: ndarray, offsets: ndarray, oracles: ndarray, weights: Vector) -> tuple[Vector, ndarray]:
-    """The gradient, and the negative second derivative: the covariance of the features, plus the prior's precision."""
+    """Return the gradient, and the negative second derivative: the covariance of the features, plus the prior's
+    precision.
+    """
     posteriors = np.exp(log_posteriors(values @ weights, offsets))[:, None]
     means = np.add.reduceat(posteriors * values, offsets[:-1])  # (lists, features)
     gradient = values[oracles].sum(axis=0) - means.sum(axis=0) - weights / VARIANCE
@@ -211,7 +214,10 @@ class Weights:
                 raise SettingError(f"the weight of {name} is {value}; expected a finite number")
 
     def vector(self, names: Sequence[str]) -> Float64[ndarray, " features"]:
-        """The weights of some features, in order. Raises SettingError if one has no weight, or a weight no feature."""
+        """Return the weights of some features, in order.
+
+        Raises SettingError if one has no weight, or a weight no feature.
+        """
         missing = [name for name in names if name not in self.values]
         if missing:
             raise SettingError(f"{missing[0]} has no weight; the weights given are for {', '.join(self.values)}")
@@ -219,7 +225,7 @@ class Weights:
         return np.array([self.values[name] for name in names], np.float64)
 
     def check(self, names: Sequence[str]) -> None:
-        """Raises SettingError if a weight has no feature."""
+        """Raise SettingError if a weight has no feature."""
         others = [name for name in self.values if name not in names]
         if others:
             raise SettingError(
@@ -227,7 +233,7 @@ class Weights:
             )
 
     def with_defaults(self, names: Sequence[str], replaced: Sequence[str] = ()) -> Weights:
-        """The weights with 1 for all others, but 0 for the number of words and for scores that models replace.
+        """Return the weights with 1 for all others, but 0 for the number of words and for scores that models replace.
 
         Raises as `check`.
         """
@@ -236,14 +242,14 @@ class Weights:
         return Weights({name: self.values.get(name, 0.0 if name in zero else 1.0) for name in names}, self.record)
 
     def save(self, path: Path) -> None:
-        """Raises OutputError."""
+        """Save the weights as JSON. Raises OutputError."""
         content = {"kind": _KIND, "chainrule": __version__, "weights": dict(self.values), "tuned": dict(self.record)}
         with replace_file(path) as file:
             file.write((json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
 def load_weights(path: Path) -> Weights:
-    """Reads what `save` wrote. Raises TextError."""
+    """Read what `save` wrote. Raises TextError."""
     try:
         content: Any = parse_json(read_file(path, _LARGEST))
         values = content["weights"] if content["kind"] == _KIND else None

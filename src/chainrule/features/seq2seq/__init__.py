@@ -1,3 +1,3 @@
 """Sequences given others: translation, summaries, dates."""
 
-USES = ()
+USES = ("metrics",)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def draw_seq2seq(name: str, config: Seq2SeqConfig, shapes: Shapes) -> Diagram:
-    """The encoder on the left, the decoder on the right, and what the one gives to the other."""
+    """Return the encoder on the left, the decoder on the right, and what the one gives to the other."""
     diagram = titled_diagram(name, "Encoder and decoder", shapes)
     width, right = config.width, WIDTH + 130
     left = diagram.box(0, 0, "source tokens", "", kind="pruned")

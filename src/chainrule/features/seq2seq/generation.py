@@ -49,7 +49,7 @@ def score_targets(
     targets: Sequence[Int32[ndarray, " tokens"]],
     progress: Progress,
 ) -> Float64[ndarray, " pairs"]:
-    """log P of each target with its </s>, given its source, in nats. Raises SettingError."""
+    """Return log P of each target with its </s>, given its source, in nats. Raises SettingError."""
     scores = np.zeros(len(targets))
     order = sorted(range(len(targets)), key=lambda i: (len(sources[i]), targets[i].size))
     for first in range(0, len(order), BATCH):
@@ -71,7 +71,7 @@ def search_sources(
     limit: Callable[[Any], int] | None = None,
     alignments: bool = False,
 ) -> list[list[Hypothesis]]:
-    """The likeliest targets of each source, best first; none for a source without tokens.
+    """Return the likeliest targets of each source, best first; none for a source without tokens.
 
     limit: a function from a source to the most tokens of its target, in place of max_tokens. alignments: whether to
     keep attention weights. Raises SettingError.
@@ -117,7 +117,7 @@ class GeneratedText(NamedTuple):
     attention: Float32[ndarray, "tokens source"] | None
 
     def as_json(self) -> dict[str, Any]:
-        """All of it for JSON, with the weights of attention to four decimals."""
+        """Return all of it for JSON, with the weights of attention to four decimals."""
         rows = None if self.attention is None else [[round(float(x), 4) for x in row] for row in self.attention]
         return {**self._asdict(), "attention": rows}
 
@@ -129,7 +129,7 @@ class Seq2SeqGenerator:
         self.model, self.source, self.target = model, source, target
 
     def search(self, texts: Sequence[str], options: WriteOptions, progress: Progress) -> list[list[GeneratedText]]:
-        """As `Seq2SeqModel.write`."""
+        """Return the likeliest texts, as `Seq2SeqModel.write` does."""
         sources, limit = self.encode(texts), self.longest_target if options.max_tokens is None else None
         constraints = self.constraints(options.begin, options.max_tokens)
         searched = search_sources(
@@ -146,7 +146,10 @@ class Seq2SeqGenerator:
         ]
 
     def search_tree(self, text: str, options: WriteTreeOptions) -> SearchTree:
-        """All that a search considers, with the path of greedy search. Raises SettingError, also of an empty source."""
+        """Return all that a search considers, with the path of greedy search.
+
+        Raises SettingError, also of an empty source.
+        """
         [source] = self.encode([text])
         if not source.size:
             raise SettingError("the source is empty; give a text with a token in it at least")
@@ -156,7 +159,7 @@ class Seq2SeqGenerator:
         return with_greedy(given, _PREFIX, result.tree, beam, constraints)
 
     def sample(self, texts: Sequence[str], options: SampleOptions, progress: Progress) -> list[list[GeneratedText]]:
-        """As `Seq2SeqModel.sample`."""
+        """Return sampled texts, as `Seq2SeqModel.sample` does."""
         sources, n, max_tokens = self.encode(texts), options.n, options.max_tokens
         seed = secrets.randbits(32) if options.seed is None else options.seed
         written: list[list[GeneratedText]] = []
@@ -185,30 +188,32 @@ class Seq2SeqGenerator:
         return written
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
-        """The ids of source texts, shortened as the model's settings say; none for white space alone.
+        """Return the ids of source texts, shortened as the model's settings say; none for white space alone.
 
         Raises MarkerError.
         """
         return self.shorten(texts).rows
 
     def encode_whole(self, texts: Sequence[str]) -> list[Tokens]:
-        """As `encode`, whatever their lengths."""
+        """Return the ids of source texts, as `encode` does, whatever their lengths."""
         return documents_of(self.source.encode_texts([text if text.strip() else "" for text in texts]).ids)
 
     def shorten(self, texts: Sequence[str]) -> Shortened:
-        """As `encode`; also returns how many sources were too long. Raises MarkerError."""
+        """Return the ids of `encode`, and how many sources were too long. Raises MarkerError."""
         config = self.model.network.config
         rows = self.encode_whole(texts)
         return shorten(texts, rows, config.most_source_tokens, config.long_sources, self.encode_whole)
 
     def longest_target(self, source: Tokens) -> int:
-        """The most tokens that are written from a source, unless a limit is given: no more than have a position."""
+        """Return the most tokens that are written from a source, unless a limit is given: no more than have a
+        position.
+        """
         config = self.model.network.config
         most = max(1, config.learned_positions - len(config.before_target) - 1)
         return min(max_target_length(source), most) if config.learned_positions else max_target_length(source)
 
     def constraints(self, begin: str, max_tokens: int | None) -> Constraints:
-        """The limits of texts. max_tokens: None for any number. Raises SettingError."""
+        """Return the limits of the texts. max_tokens: None for any number. Raises SettingError."""
         return constraints_for(Limits(begin=begin, max_tokens=max_tokens or MAX_TOKENS), self.target, "")
 
     def _written(self, output: Hypothesis | Sample, source: Tokens) -> GeneratedText:
@@ -225,7 +230,7 @@ class Seq2SeqGenerator:
 
 
 def max_target_length(source: Tokens) -> int:
-    """Twice as many tokens as a source has, and 20."""
+    """Return twice as many tokens as a source has, and 20 more."""
     return 2 * source.size + 20
 
 
@@ -234,7 +239,7 @@ PERIOD = b"."
 
 
 def sentence_slices(tokens: Int32[ndarray, " T"], tokenizer: Tokenizer) -> list[slice]:
-    """The positions of each sentence: up to a period, or to the end."""
+    """Return the positions of each sentence: up to a period, or to the end."""
     vocabulary = tokenizer.vocabulary.tokens()
     period = vocabulary.index(PERIOD) if PERIOD in vocabulary else -1
     ends = (np.flatnonzero(tokens == period) + 1).tolist()
@@ -244,7 +249,7 @@ def sentence_slices(tokens: Int32[ndarray, " T"], tokenizer: Tokenizer) -> list[
 
 
 def with_sentence_end(config: Config, tokenizer: Tokenizer) -> Config:
-    """With the id of the period, if the decoder is hierarchical. Raises SettingError if targets have no periods."""
+    """Return the configuration with the id of the period, if the decoder is hierarchical."""
     if config.decoder != "hierarchical" or config.sentence_end is not None:
         return config
     tokens = tokenizer.vocabulary.tokens()

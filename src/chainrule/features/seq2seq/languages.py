@@ -15,12 +15,12 @@ _MOST_LISTED = 8  # in a message
 
 
 def is_language(token: str) -> bool:
-    """Whether a token says the language of a text: en_XX of mBART, eng_Latn of NLLB, __en__ of M2M-100."""
+    """Return whether a token says the language of a text: en_XX of mBART, eng_Latn of NLLB, __en__ of M2M-100."""
     return re.fullmatch(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__", token) is not None
 
 
 def language_token(code: str, tokens: Iterable[str]) -> str:
-    """The token of a language, from it or from its beginning: fr for fr_XX, eng for eng_Latn, en for __en__.
+    """Return the token of a language, from it or from its beginning: fr for fr_XX, eng for eng_Latn, en for __en__.
 
     tokens: the special tokens of a model. Raises SettingError.
     """

@@ -12,7 +12,7 @@ from chainrule import __version__
 from chainrule.base.json import finite_figures
 from chainrule.evaluation.likelihood import token_signature
 from chainrule.evaluation.resampling import Documents, interval
-from chainrule.evaluation.texts.text_scores import TextScores, measure_summaries, measure_translations
+from chainrule.features.metrics.text_scores import TextScores, measure_summaries, measure_translations
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class PairMeasurement:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures by name: a row for pandas."""
+        """Return the figures by name: a row for pandas."""
         low, high = self.interval
         return {
             f"{self.of}s": self.scores.texts,
@@ -84,11 +84,11 @@ class PairMeasurement:
         }
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row of the figures."""
+        """Return a row of the figures."""
         return [self.to_dict()]
 
     def as_json(self) -> dict[str, Any]:
-        """`to_dict` for JSON, with null for NaN and infinity, and the variant of each score."""
+        """Return `to_dict` for JSON, with null for NaN and infinity, and the variant of each score."""
         return {
             **finite_figures(self.to_dict()),
             "variants": {score.name: score.variant for score in self.scores.scores},
@@ -98,10 +98,10 @@ class PairMeasurement:
 def measure_pairs(
     targets: Sequence[str], log_probs: Float64[ndarray, " pairs"], texts: Sequence[str], tokenizer: Tokenizer
 ) -> PairMeasurement:
-    """Measures the output of a seq2seq model. log_probs: of the targets, in nats. texts: those that the model wrote
-    from the sources.
+    """Measure the output of a seq2seq model.
 
-    tokenizer: of the targets. Raises SettingError if sacrebleu is not installed.
+    log_probs: of the targets, in nats. texts: those that the model wrote from the sources. tokenizer: of the targets.
+    Raises SettingError if sacrebleu is not installed.
     """
     translations = measure_translations(texts, targets)
     summaries = measure_summaries(texts, [[target] for target in targets])
@@ -117,7 +117,7 @@ def measure_targets(
     *,
     of: str = "pair",
 ) -> PairMeasurement:
-    """As `measure_pairs`, with scores that were computed already."""
+    """Return the measurement of `measure_pairs`, with scores that were computed already."""
     encoded = tokenizer.encode_texts(targets)
     stops = tokenizer.align(encoded).stops[encoded.ids == END]
     return PairMeasurement(

@@ -87,7 +87,7 @@ class PairChat:
         seed: int | None = None,
         number: int = 0,
     ) -> Answer:
-        """As `ChatModel.answer`; if the last message is too long, only its end is read."""
+        """Return the answer, as `ChatModel.answer` does; if the last message is too long, only its end is read."""
         seed = secrets.randbits(32) if seed is None else seed
         limits = limits or CHAT_LIMITS
         if limits.begin:
@@ -99,7 +99,7 @@ class PairChat:
         return Answer(pieces, dropped)
 
     def source(self, messages: Iterable[Mapping[str, Any] | Message]) -> tuple[Int32[ndarray, " T"], int]:
-        """The ids that the model reads of a conversation, and how many of its first messages it does not read.
+        """Return the ids that the model reads of a conversation, and how many of its first messages it does not read.
 
         A system message is kept as long as the last message leaves room for it. Raises SettingError as `as_messages`.
         """
@@ -129,12 +129,15 @@ class Seq2SeqModel(AnyModel):
     def __init__(
         self, model: NeuralSeq2SeqModel, source: Tokenizer, target: Tokenizer, record: dict[str, Any] | None = None
     ) -> None:
-        """source, target: the tokenizers of both sides; the same one if it was learned on both."""
+        """Store the model and its tokenizers.
+
+        source, target: the tokenizers of both sides; the same one if it was learned on both.
+        """
         self.model, self.source, self.target, self.record = model, source, target, record or {}
 
     @classmethod
     def open(cls, path: Path, options: OpenOptions, progress: Progress) -> Self:
-        """As `AnyModel.open`."""
+        """Implement `AnyModel.open`."""
         from chainrule.features.seq2seq.network.saving import put_together_pair
 
         entry, arrays, texts, _ = open_model(path)
@@ -151,18 +154,18 @@ class Seq2SeqModel(AnyModel):
         return cls(model, source, target, entry.record)
 
     def answering(self, template: str | None = None, draft: Drafting | None = None) -> PairChat:
-        """As `AnyModel.answering`; the history of the conversation is the source."""
+        """Implement `AnyModel.answering`; the history of the conversation is the source."""
         for name, value in (("template", template), ("draft", draft)):
             if value is not None:
                 raise SettingError(f"{name} is for models that continue texts; this one reads conversations")
         return PairChat(self.generator)
 
     def drawn_network(self) -> Any:
-        """As `AnyModel.drawn_network`."""
+        """Implement `AnyModel.drawn_network`."""
         return self.model.network
 
     def info(self, *, size: int | None = None) -> ModelInfo:
-        """As `AnyModel.info`."""
+        """Implement `AnyModel.info`."""
         name = self.target.name if self.source is self.target else f"{self.target.name}, of sources {self.source.name}"
         return info_of_network(FAMILY, name, self.target.vocabulary_size, self.record, size=size)
 
@@ -174,7 +177,7 @@ class Seq2SeqModel(AnyModel):
         return self.info()._repr_html_()
 
     def given(self, source: str) -> CausalModel:
-        """P(text | source) as a language model, which can be used like any other.
+        """Return P(text | source) as a language model, which can be used like any other.
 
         Raises MarkerError; SettingError if the source is too long.
         """
@@ -183,13 +186,13 @@ class Seq2SeqModel(AnyModel):
         return CausalModel(FAMILY, self.model.given(self.sources([source])), self.target, self.record)
 
     def sources(self, texts: Sequence[str]) -> list[Int32[ndarray, " tokens"]]:
-        """The ids of source texts; none for white space alone. Raises MarkerError."""
+        """Return the ids of source texts; none for white space alone. Raises MarkerError."""
         return self.generator.encode(texts)
 
     def with_languages(self, source: str | None = None, target: str | None = None) -> Seq2SeqModel:
-        """The same model, reading and writing these languages: mBART, M2M-100 and NLLB have a token for each.
+        """Return the same model, reading and writing these languages: mBART, M2M-100 and NLLB have a token for each.
 
-        source, target: a token, such as fra_Latn, or its beginning, fra; None leaves that side as it is. Raises
+        source, target: a token, such as fra_Latn, or its beginning, fra; None leaves that side unchanged. Raises
         SettingError.
 
         good:  model.with_languages("fr", "en").write(["le chien"])
@@ -226,13 +229,13 @@ class Seq2SeqModel(AnyModel):
         return any(map(is_language, special)) and not any(self._is_language(token, "tokens") for token in chosen)
 
     def _language(self, code: str, tokenizer: Tokenizer, side: str) -> int:
-        """The id of a language's token. side: the name of the numbering. Raises SettingError."""
+        """Return the id of a language's token. side: the name of the numbering. Raises SettingError."""
         token = language_token(code, getattr(tokenizer.splitter, "special_tokens", ()))
         assert isinstance(tokenizer.splitter, Subword)
         return int(self._numbering(side).ours()[tokenizer.splitter.numbers[token]])
 
     def _is_language(self, token: int, side: str) -> bool:
-        """Whether a token of ours is that of a language."""
+        """Return whether a token of ours is that of a language."""
         splitter = self.target.splitter if side == "tokens" else self.source.splitter
         if "hugging_face" not in self.record or not isinstance(splitter, Subword):
             return False
@@ -254,14 +257,14 @@ class Seq2SeqModel(AnyModel):
 
     @shows_progress
     def score(self, pairs: Pairs, *, progress: ProgressOption = None) -> Float64[ndarray, " pairs"]:
-        """log P of each target with its </s>, given its source, in nats. Raises as `given`."""
+        """Return log P of each target with its </s>, given its source, in nats. Raises as `given`."""
         progress = callback(progress)
         sources, targets = self.sources(pairs.sources), documents_of(self.target.encode_texts(pairs.targets).ids)
         return score_targets(self.model, sources, targets, progress)
 
     @takes(WriteOptions)
     def write(self, texts: Sequence[str], options: WriteOptions) -> list[list[GeneratedText]]:
-        """The likeliest texts for each source, best first; none for a source without tokens.
+        """Return the likeliest texts for each source, best first; none for a source without tokens.
 
         The options are those of `WriteOptions`. Raises MarkerError; SettingError if a source is too long, or the
         vocabulary lacks a word of `begin`.
@@ -273,7 +276,9 @@ class Seq2SeqModel(AnyModel):
 
     @takes(WriteTreeOptions)
     def beam_tree(self, text: str, options: WriteTreeOptions) -> BeamTree:
-        """All that the search of `write` considers for a source, with the path of greedy search. Raises as `write`.
+        """Return all that the search of `write` considers for a source, with the path of greedy search.
+
+        Raises as `write`.
 
         good:  model.beam_tree("ein Hund", BeamConfig(size=2)).save("tree.html")
         """
@@ -282,7 +287,7 @@ class Seq2SeqModel(AnyModel):
 
     @takes(SampleOptions)
     def sample(self, texts: Sequence[str], options: SampleOptions) -> list[list[GeneratedText]]:
-        """n sampled texts for each source; none for a source without tokens.
+        """Return n sampled texts for each source; none for a source without tokens.
 
         seed: the same one gives the same texts; without one, each call gives others. first: the index of the first
         source among all sources of several calls: a text depends only on the seed, its source, the source's index and
@@ -295,7 +300,7 @@ class Seq2SeqModel(AnyModel):
 
     @takes(ChatOptions)
     def chat(self, options: ChatOptions) -> str:
-        """The answer of a model that was trained on conversations, as `CausalModel.chat`.
+        """Return the answer of a model that was trained on conversations, as `CausalModel.chat`.
 
         good:  model.chat([{"role": "user", "content": "my name is Ann"}])
         """
@@ -309,7 +314,8 @@ class Seq2SeqModel(AnyModel):
 
     @takes(MeasureOptions)
     def evaluate(self, pairs: Pairs, options: MeasureOptions) -> PairMeasurement:
-        """Perplexity and bits per byte of the targets; BLEU, chrF, length ratio and ROUGE of the texts it writes.
+        """Return perplexity and bits per byte of the targets; BLEU, chrF, length ratio and ROUGE of the texts it
+        writes.
 
         The options are those of `MeasureOptions`. Raises as `given`; SettingError if sacrebleu is not installed.
         """
@@ -321,7 +327,7 @@ class Seq2SeqModel(AnyModel):
 
     @shows_progress
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
-        """Writes a model folder. Raises OutputError."""
+        """Write a model folder. Raises OutputError."""
         progress = callback(progress)
         from chainrule.neural.saving import arrays_of
 

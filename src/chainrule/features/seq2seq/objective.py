@@ -59,21 +59,23 @@ class TokenPairs(NamedTuple):
     targets: Sequence[Tokens]
 
     def predicted(self) -> int:
-        """The number of tokens in all targets, </s> included."""
+        """Return the number of tokens in all targets, </s> included."""
         return sum(len(target) + 1 for target in self.targets)
 
     def chosen(self, positions: Sequence[int]) -> TokenPairs:
-        """The pairs at some positions."""
+        """Return the pairs at some positions."""
         return TokenPairs([self.sources[i] for i in positions], [self.targets[i] for i in positions])
 
     def first(self, tokens: int) -> TokenPairs:
-        """The first pairs with at most this many tokens to predict; at least one, if there are any."""
+        """Return the first pairs with at most this many tokens to predict; at least one, if there are any."""
         sizes = np.cumsum([len(target) + 1 for target in self.targets])
         count = max(1, int(np.searchsorted(sizes, tokens, "right")))
         return TokenPairs(self.sources[:count], self.targets[:count])
 
     def sample(self, tokens: int) -> TokenPairs:
-        """Evenly spaced pairs with about this many tokens to predict, at least one; all, if they have no more."""
+        """Return evenly spaced pairs with about this many tokens to predict, at least one; all, if they have no
+        more.
+        """
         whole, count = self.predicted(), len(self.targets)
         if tokens >= whole:
             return self
@@ -81,7 +83,9 @@ class TokenPairs(NamedTuple):
         return self.chosen((chosen * count // chosen.size).tolist())
 
     def digest(self) -> str:
-        """A digest that identifies the tokens of these pairs; a job's origin identifies sources of other kinds."""
+        """Return a digest that identifies the tokens of these pairs; a job's origin identifies sources of other
+        kinds.
+        """
         digest = hashlib.sha256()
         for side in self:
             for row in side:
@@ -114,7 +118,9 @@ class Buckets:
     def __init__(
         self, sources: Int64[ndarray, " pairs"], targets: Int64[ndarray, " pairs"], tokens: int, least: int, seed: int
     ) -> None:
-        """sources, targets: the lengths of both sides, in tokens. tokens: the tokens in a bucket, of both sides, with
+        """Sort the pairs into buckets by their lengths.
+
+        sources, targets: the lengths of both sides, in tokens. tokens: the tokens in a bucket, of both sides, with
         padding. least: the fewest pairs in a bucket.
         """
         padded_sources, padded_targets = (
@@ -140,22 +146,22 @@ class Buckets:
         self._plans: dict[int, tuple[Int64[ndarray, " pairs"], Int64[ndarray, " buckets"]]] = {}
 
     def __len__(self) -> int:
-        """Steps in an epoch."""
+        """Return the number of steps in an epoch."""
         return self.edges.size - 1
 
     def pairs(self, step: int) -> Int64[ndarray, " pairs"]:
-        """The indices of a step's pairs."""
+        """Return the indices of a step's pairs."""
         order, buckets = self._plan(step // len(self))
         bucket = buckets[step % len(self)]
         return order[self.edges[bucket] : self.edges[bucket + 1]]
 
     def tokens(self, steps: int) -> int:
-        """The tokens to predict in the first `steps` steps."""
+        """Return the tokens to predict in the first `steps` steps."""
         epochs, rest = divmod(steps, len(self))
         return int(epochs * self.sizes.sum() + (self.sizes[self._plan(epochs)[1][:rest]].sum() if rest else 0))
 
     def _plan(self, epoch: int) -> tuple[Int64[ndarray, " pairs"], Int64[ndarray, " buckets"]]:
-        """An epoch's order of the pairs, and of the buckets."""
+        """Return an epoch's order of the pairs, and of the buckets."""
         if epoch not in self._plans:
             rng = np.random.default_rng([self.seed, epoch])
             order = rng.permutation(self.edges[-1])
@@ -174,7 +180,7 @@ def pairs_job(
     vectors: SideVectors = NO_VECTORS,
     tuned: Callable[[], PictureEncoder] | None = None,
 ) -> TrainingJob[Seq2SeqNetwork]:
-    """A job that trains a seq2seq model on pairs. Raises TextError, SettingError.
+    """Return a job that trains a seq2seq model on pairs. Raises TextError, SettingError.
 
     sizes: those of the vocabularies of sources and targets. vectors: those to initialise the embeddings with; if both
     sides share one embedding, those of the targets. tuned: makes an encoder of pictures that is trained with the rest.
@@ -208,7 +214,7 @@ def pairs_job(
 def _build(
     config: Seq2SeqConfig, sizes: tuple[int, int], vectors: SideVectors, tuned: Callable[[], PictureEncoder] | None
 ) -> Seq2SeqNetwork:
-    """Raises SettingError."""
+    """Build the network, with initial vectors and an encoder to tune, if there are any. Raises SettingError."""
     network = _with_vectors(build_seq2seq(config, *sizes), vectors)
     if tuned is not None:
         assert isinstance(network.source_embedding, VectorInput)
@@ -217,7 +223,7 @@ def _build(
 
 
 def _with_vectors(network: Seq2SeqNetwork, vectors: SideVectors) -> Seq2SeqNetwork:
-    """Raises SettingError."""
+    """Initialise the embeddings with vectors, and return the network. Raises SettingError."""
     if isinstance(network.source_embedding, VectorInput):
         if vectors.targets is not None:
             set_rows(network.embedding.weight, vectors.targets, "width", scale=network.embedding.scale)
@@ -279,7 +285,7 @@ class Seq2SeqObjective(StatelessObjective):
         return nats if weights is None else nats + attention_penalty(weights.source, part, config)
 
     def _lengths(self, pairs: TokenPairs) -> tuple[Int64[ndarray, " pairs"], Int64[ndarray, " pairs"]]:
-        """The lengths of sources and of targets, both with </s>."""
+        """Return the lengths of sources and of targets, both with </s>."""
         config = self.network.config
         return (
             np.array([source_length(source, config) for source in pairs.sources], np.int64),
@@ -288,8 +294,9 @@ class Seq2SeqObjective(StatelessObjective):
 
     @torch.no_grad()
     def _own_guesses(self, part: MicroBatch, share: float) -> Tensor:
-        """The inputs with guesses in place of some tokens. Recurrent decoders guess step by step, others everywhere at
-        once (Mihaylova and Martins 2019).
+        """Return the inputs with guesses in place of some tokens.
+
+        Recurrent decoders guess step by step, others everywhere at once (Mihaylova and Martins 2019).
         """
         if self.network.config.is_recurrent(self.network.config.decoder):
             bound = SourceConditionedNetwork(self.network, self.network.read(part.sources, part.source_mask))
@@ -344,10 +351,10 @@ class Seq2SeqObjective(StatelessObjective):
 
 
 def attention_penalty(recorded: list[Tensor], part: MicroBatch, config: Seq2SeqConfig) -> Tensor:
-    """What Xu et al. 2015 add to the loss of recurrent decoders, summed over the pairs of a part.
+    """Return what Xu et al. 2015 add to the loss of recurrent decoders, summed over the pairs of a part.
 
-    recorded: the weights of all steps, (B, 1, T, S), perhaps in pieces of time. doubly_stochastic: the squares of what
-    a position lacks to a sum of 1 over time (equation 14). entropy: minus the entropy of each step (section 4.1).
+    recorded: the weights of all steps, (B, 1, T, S), perhaps cut along time. doubly_stochastic: the squares of what a
+    position lacks to a sum of 1 over time (equation 14). entropy: minus the entropy of each step (section 4.1).
     """
     weights = torch.cat(recorded, 2)[:, 0] * part.target_mask[:, :, None]  # (B, T, S)
     penalty = config.doubly_stochastic * ((1 - weights.sum(1)).square() * part.source_mask).sum()
@@ -357,26 +364,28 @@ def attention_penalty(recorded: list[Tensor], part: MicroBatch, config: Seq2SeqC
 
 
 def _padded_length(lengths: Sequence[int], most: int | None = None) -> int:
-    """The length to pad rows to: at most `most`, unless a row is longer."""
+    """Return the length to pad rows to: at most `most`, unless a row is longer."""
     longest = max(lengths)
     return round_up(longest) if most is None else max(longest, min(round_up(longest), most))
 
 
 def _token_mask(rows: Sequence[Tokens], length: int) -> Bool[ndarray, "B {length}"]:
-    """True where a padded row has a token."""
+    """Return True where a padded row has a token."""
     return np.arange(length) < np.array([len(row) for row in rows])[:, None]
 
 
 def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
-    """As `with_defaults`, for a seq2seq model: it is compiled only on request, since every length of pairs would be
-    compiled anew. Raises SettingError.
+    """Return the settings of `with_defaults`, for a seq2seq model: it is compiled only on request, since every length
+    of pairs would be compiled anew.
+
+    Raises SettingError.
     """
     refuse_rows(training)
     return compiled_on_request(with_defaults(training))
 
 
 def seq2seq_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recipe:
-    """As `recipe_for`, for a seq2seq model. training: the settings, with defaults filled in."""
+    """Return the recipe of `recipe_for`, for a seq2seq model. training: the settings, with defaults filled in."""
     is_recurrent = config.is_recurrent(config.decoder)
     if training.optimiser == "muon":
         rate, warm_up = (1e-2 if is_recurrent else 6e-3), 50

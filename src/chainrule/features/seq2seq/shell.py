@@ -158,7 +158,7 @@ def _check(
     is_sampled: bool,
     in_rows: bool,
 ) -> None:
-    """Raises CycloptsError, SettingError."""
+    """Raise CycloptsError or SettingError where options contradict each other."""
     if is_sampled:
         given = [*given_flags(search), *["alignments"] * alignments]
         refuse(given, "has no effect with --sample, which does not search")

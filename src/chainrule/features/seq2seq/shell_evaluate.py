@@ -40,7 +40,7 @@ NO_PAIRS = PairsOptions()
 
 
 def measure_seq2seq(model: Path, options: PairsOptions, given: Given) -> None:
-    """Measures a seq2seq model and shows the result. Raises as `ShellMeasure`."""
+    """Measure a seq2seq model and show the result. Raises as `ShellMeasure`."""
     if (options.source, options.target, options.pairs) == (None, None, None):
         raise CycloptsError(msg=f"{model} is a seq2seq model; measure it with --pairs, or --source and --target.")
     given.refuse_texts("--source, --target and --pairs", "seq2seq models")
@@ -59,7 +59,7 @@ def measure_seq2seq(model: Path, options: PairsOptions, given: Given) -> None:
 
 
 def read_pairs_for(options: PairsOptions, progress: Progress) -> Pairs:
-    """The pairs. Raises CycloptsError, TextError, SettingError."""
+    """Return the pairs. Raises CycloptsError, TextError, SettingError."""
     from chainrule.text.parallel import pairs_of
 
     MeasureOptions(**given_settings(options.writing))  # raises SettingError, before anything is read
@@ -82,7 +82,7 @@ def note_left_out(pairs: Pairs) -> None:
 
 
 def target_beam(flags: Any, best: int) -> TargetBeam:
-    """A search for texts given a source. Raises SettingError."""
+    """Return a search for texts given a source. Raises SettingError."""
     return TargetBeam(**{"size": max(TargetBeam.size, best), "best": best} | given_settings(flags))
 
 

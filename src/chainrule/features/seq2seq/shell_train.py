@@ -157,7 +157,10 @@ def seq2seq(
 def _pairs(
     source: str | None, target: str | None, pairs: str | None, fields: tuple[str, str], progress: Progress
 ) -> Pairs:
-    """Raises TextError; CycloptsError where the files of either side are missing, or named twice."""
+    """Return the pairs of the files.
+
+    Raises TextError; CycloptsError where the files of either side are missing, or named twice.
+    """
     from chainrule.text.parallel import pairs_of
 
     if pairs is not None:

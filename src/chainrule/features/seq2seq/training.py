@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @takes(TrainPairsOptions)
 def train_pairs(options: TrainPairsOptions) -> Seq2SeqModel:
-    """Trains a model of targets given sources.
+    """Train a model of targets given sources.
 
     tokenizer: of both sides, learned from both; of targets alone if source_tokenizer is given, too. validation: pairs
     to choose the best weights by; by default, the last pairs. vectors, source_vectors: word vectors that the token
@@ -131,7 +131,7 @@ class _Encoded(NamedTuple):
 
 
 def _encode(options: TrainPairsOptions, progress: Progress) -> _Encoded:
-    """Learns or opens the tokenizers, and encodes both sides. Raises as `tokenized`."""
+    """Learn or open the tokenizers, and encode both sides. Raises as `tokenized`."""
     sides, tokenizer, markers = options.pairs.sides(), as_config(options.tokenizer), options.markers
     if options.source_tokenizer is None:
         both = tokenize_source(ParallelSource(*sides), tokenizer, markers, progress=progress)
@@ -143,7 +143,7 @@ def _encode(options: TrainPairsOptions, progress: Progress) -> _Encoded:
 
 
 def _drop_long(sources: Rows, targets: Rows, config: Seq2SeqConfig) -> TokenPairs:
-    """The pairs whose source is not too long. Raises TextError if there are none."""
+    """Return the pairs whose source is not too long. Raises TextError if there are none."""
     from chainrule.features.seq2seq.objective import TokenPairs
 
     fits = [i for i, row in enumerate(sources) if row.size < config.max_source]
@@ -153,7 +153,7 @@ def _drop_long(sources: Rows, targets: Rows, config: Seq2SeqConfig) -> TokenPair
 
 
 def _split_off_validation(pairs: TokenPairs, training: TrainingConfig) -> tuple[TokenPairs, TokenPairs]:
-    """Splits off the last pairs for validation. Raises TextError if either part would be empty."""
+    """Split off the last pairs for validation. Raises TextError if either part would be empty."""
     from chainrule.features.seq2seq.objective import TokenPairs
 
     cut = len(pairs.targets) - int(training.valid_share * len(pairs.targets))

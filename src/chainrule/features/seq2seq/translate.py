@@ -10,7 +10,7 @@ from chainrule.base.json import finite_figures
 from chainrule.base.results import Shown
 from chainrule.base.tables import count_of, printable
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.texts.text_scores import measure_translations
+from chainrule.features.metrics.text_scores import measure_translations
 from chainrule.features.seq2seq.generation import GeneratedText
 from chainrule.protocol import UNKNOWN
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.texts.text_scores import TextScores
+    from chainrule.features.metrics.text_scores import TextScores
     from chainrule.features.seq2seq.model import Seq2SeqModel
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Corpus
@@ -37,14 +37,20 @@ class Translations:
     def __init__(
         self, model: Seq2SeqModel, source: Corpus, generate: Generate, progress: Progress, *, is_single: bool = False
     ) -> None:
-        """generate: what writes the texts of some lines. is_single: whether more than one line is an error."""
+        """Store the model and the source; iterating writes the texts.
+
+        generate: what writes the texts of some lines. is_single: whether more than one line is an error.
+        """
         self._model, self._source, self._generate, self._progress = model, source, generate, progress
         self._is_single = is_single
         self._number = self._unknown = self._shortened = 0
         self.sources: list[str] = []
 
     def __iter__(self) -> Iterator[list[GeneratedText]]:
-        """Raises SettingError, which names the line, after the texts of the lines before it; TextError."""
+        """Yield the texts of each line.
+
+        Raises SettingError, which names the line, after the texts of the lines before it; TextError.
+        """
         for block in self._source.blocks_as_they_come(self._progress, "translating"):
             documents = block.documents()
             for first in range(0, len(documents), _AT_ONCE):
@@ -63,7 +69,7 @@ class Translations:
                     yield texts
 
     def _generated(self, lines: list[str], block: Block, first: int) -> Iterator[list[GeneratedText]]:
-        """first: the index of the first line in the block."""
+        """Yield the texts of some lines. first: the index of the first line in the block."""
         number = self._number
         try:
             yield from self._generate(lines, number)
@@ -76,7 +82,7 @@ class Translations:
                 yield texts
 
     def notes(self) -> Iterator[str]:
-        """How much of the sources was not read."""
+        """Yield how much of the sources was not read."""
         if self._shortened:
             long = count_of(self._shortened, "source")
             yield f"{long} longer than the model reads; see long_sources in what chainrule info prints"
@@ -115,7 +121,9 @@ class References:
     """The references of all lines, and the texts that were written for them. Lines with an empty side do not count."""
 
     def __init__(self, references: Corpus, source: Corpus | None, progress: Progress) -> None:
-        """source: the source text, to check that it has as many lines; None where it can be read only once. Raises
+        """Read the references.
+
+        source: the source text, to check that it has as many lines; None where it can be read only once. Raises
         TextError.
         """
         self.name = ", ".join(references.sources)
@@ -127,7 +135,7 @@ class References:
             self._check(sum(1 for _ in _lines(source, progress)))
 
     def add(self, texts: list[GeneratedText]) -> None:
-        """Adds the texts that were written for the next line; none if the line was empty. Raises TextError."""
+        """Add the texts that were written for the next line; none if the line was empty. Raises TextError."""
         if self.lines >= len(self.references):
             raise self._mismatch("more")
         reference = self.references[self.lines]
@@ -137,7 +145,7 @@ class References:
             self.measured.append(reference)
 
     def beside(self, written: Iterable[list[GeneratedText]]) -> Iterator[list[GeneratedText]]:
-        """The texts of each line, which are added as they pass. Raises TextError."""
+        """Yield the texts of each line, which are added as they pass. Raises TextError."""
         for texts in written:
             self.add(texts)
             yield texts
@@ -148,12 +156,12 @@ class References:
         return self.lines - len(self.written)
 
     def scores(self) -> TextScores:
-        """BLEU, chrF and the length ratio. Raises TextError."""
+        """Return BLEU, chrF and the length ratio. Raises TextError."""
         self._check(self.lines)
         return measure_translations(self.written, self.measured)
 
     def _check(self, lines: int) -> None:
-        """Raises TextError unless there is a reference for each line."""
+        """Raise TextError unless there is a reference for each line."""
         if lines != len(self.references):
             raise self._mismatch(f"{lines:,}")
 
@@ -168,6 +176,6 @@ def _lines(corpus: Corpus, progress: Progress) -> Iterator[str]:
 
 
 def scores_as_json(scores: TextScores) -> dict[str, Any]:
-    """Scores for JSON, with null for NaN and infinity, and the variant of each."""
+    """Return the scores for JSON, with null for NaN and infinity, and the variant of each."""
     variants = {score.name: score.variant for score in scores.scores}
     return {"scores": finite_figures(scores.to_dict()) | {"variants": variants}}

@@ -35,7 +35,7 @@ _BODY_WAIT_SECONDS = 0.02  # of a short answer, before its client is watched
 
 
 def build_app(service: Service, states: WorkerStates) -> FastAPI:
-    """The application. All routes are registered here."""
+    """Return the application. All routes are registered here."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -57,7 +57,7 @@ def build_app(service: Service, states: WorkerStates) -> FastAPI:
     turn = asyncio.Lock()  # one request begins in each turn of the event loop, which reads of lost connections between
 
     def post(path: str, kind: type[BodyType], handle: Callable[[BodyType], Awaitable[Any]], *more: str) -> None:
-        """Registers a route that takes a body of a kind."""
+        """Register a route that takes a body of a kind."""
         name = path.strip("/").replace("/", "_")
 
         async def route(request: Request) -> Response:
@@ -128,13 +128,13 @@ def build_app(service: Service, states: WorkerStates) -> FastAPI:
 
 
 async def _record(handled: Awaitable[Any]) -> Json:
-    """The record of an answer, awaited if it is not there yet."""
+    """Return the record of an answer, awaited if it is not there yet."""
     answer = await handled
     return answer if isinstance(answer, dict) else await answer.record()
 
 
 async def _whole_body(request: Request, service: Service) -> bytes:
-    """The body of a request. Raises ApiError if it does not arrive in time, or the client disconnects."""
+    """Return the body of a request. Raises ApiError if it does not arrive in time, or the client disconnects."""
     try:
         return await asyncio.wait_for(request.body(), service.limits.receipt_seconds)
     except TimeoutError:
@@ -144,7 +144,7 @@ async def _whole_body(request: Request, service: Service) -> bytes:
 
 
 async def _unless_disconnected(request: Request, answer: Any, seconds: float) -> Json:
-    """Waits for an answer; drops its work when the client disconnects. Raises ApiError after this many seconds."""
+    """Wait for an answer; drop its work when the client disconnects. Raises ApiError after this many seconds."""
     task = asyncio.ensure_future(answer)
     done, _ = await asyncio.wait({task}, timeout=_BODY_WAIT_SECONDS)
     if not done:
@@ -192,7 +192,7 @@ class _Stream(StreamingResponse):
 
 
 def _stream(answer: Answer, ignored: list[str]) -> StreamingResponse:
-    """Server-sent events. Chunks with a type are events of that name, after the last of which nothing comes."""
+    """Return server-sent events. Chunks with a type are events of that name, after the last of which nothing comes."""
 
     async def events() -> AsyncIterator[bytes]:
         is_named = False
@@ -221,7 +221,7 @@ def _json(record: Json, ignored: list[str] | None = None, status: int = 200) -> 
 
 
 def _ignored_header(names: list[str]) -> dict[str, str]:
-    """A header that lists fields without effect; names that a header cannot hold are left out."""
+    """Return a header that lists fields without effect; names that a header cannot hold are left out."""
     shown = [name for name in names if name.isascii() and name.replace(".", "_").isidentifier()][:20]
     return {"x-ignored": ",".join(shown)[:1000]} if shown else {}
 
@@ -236,7 +236,7 @@ async def _chainrule_error(request: Request, error: Exception) -> Response:
 
 
 def _as_api_error(error: Exception) -> ApiError:
-    """An exception as an ApiError: what a model cannot do is the client's error, all else the server's."""
+    """Return an exception as an ApiError: what a model cannot do is the client's error, all else the server's."""
     if isinstance(error, SettingError):
         return ApiError(400, str(error))
     LOG.error("a model failed", exc_info=error)
@@ -257,7 +257,7 @@ async def _unexpected_error(request: Request, error: Exception) -> Response:
 
 
 def _inlined(schema: Json) -> Json:
-    """A JSON schema without references: OpenAPI would look for them elsewhere."""
+    """Return a JSON schema without references: OpenAPI would look for them elsewhere."""
     definitions = schema.pop("$defs", {})
 
     def resolve(part: Any) -> Any:

@@ -67,12 +67,12 @@ class ApiError(Exception):
         self.closes = closes
 
     def body(self) -> dict[str, Any]:
-        """The JSON of the answer."""
+        """Return the JSON of the answer."""
         kind = _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
     def headers(self) -> dict[str, str]:
-        """The headers of the answer, which tell clients whether to try again."""
+        """Return the headers of the answer, which tell clients whether to try again."""
         if self.closes:
             return {"connection": "close"}
         if self.retry_after is not None:
@@ -128,12 +128,14 @@ class OwnBody(Body):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     def options(self) -> dict[str, Any]:
-        """The options that were given."""
+        """Return the options that were given."""
         return self.model_dump(exclude={"model", "input"}, exclude_none=True)
 
 
 def options_body(*options: type[Options], base: type[Body] = OwnBody) -> type[Body]:
-    """A body with the fields of `options` that requests may set, named as flags, within the bounds of `served`."""
+    """Return a body with the fields of `options` that requests may set, named as flags, within the bounds of
+    `served`.
+    """
     served: dict[str, Any] = {}
     for field, hint in ((field, hints_of(kind)[field.name]) for kind in options for field in fields(kind)):
         allowed, bounds = field.metadata.get("served"), field.metadata
@@ -149,7 +151,7 @@ def options_body(*options: type[Options], base: type[Body] = OwnBody) -> type[Bo
 
 
 def _json_type(hint: Any) -> Any:
-    """What JSON has for a type of an option."""
+    """Return the type in JSON of an option."""
     if get_origin(hint) is tuple:
         return list[get_args(hint)[0]]  # type: ignore[misc]
     kinds = {kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)}
@@ -235,7 +237,8 @@ class ChatBody(SamplingBody):
     _unread: list[str] = PrivateAttr(default_factory=list)
 
     def template_variables(self, is_read: Callable[[str], bool]) -> dict[str, Any]:
-        """The variables that the request sets in the model's template; those that it does not read are `ignored`.
+        """Return the variables that the request sets in the model's template; those that it does not read are
+        `ignored`.
 
         is_read: whether the template reads a variable.
         """
@@ -269,12 +272,12 @@ _OF_DRAWN = ("frequency_penalty", "logit_bias", "presence_penalty", "seed", "tem
 
 
 def _ignored_beside_pictures(body: SamplingBody, field: str) -> list[str]:
-    """What a model that captions pictures does not read. field: that with the pictures."""
+    """Return the fields that a model that captions pictures does not read. field: that with the pictures."""
     return [f"{field}.text", *(name for name in _OF_DRAWN if getattr(body, name) is not None)]
 
 
 def _pictures_of(messages: Any) -> list[str]:
-    """The pictures of the last of some messages."""
+    """Return the pictures of the last of some messages."""
     last = messages[-1] if isinstance(messages, list) and messages else None
     content = last.get("content") if isinstance(last, dict) else None
     found = []
@@ -401,7 +404,7 @@ BodyType = TypeVar("BodyType", bound=Body)
 
 
 def parse_body(data: bytes, kind: type[BodyType]) -> BodyType:
-    """Raises ApiError that names the field."""
+    """Parse a body. Raises ApiError that names the field."""
     try:
         body = kind.model_validate_json(data)
     except ValidationError as error:
@@ -422,7 +425,7 @@ def parse_body(data: bytes, kind: type[BodyType]) -> BodyType:
 
 
 def _within(name: str, kind: type[Body]) -> list[str]:
-    """The fields of which an unknown one has all words: max_tokens, of max_completion_tokens."""
+    """Return the fields of which an unknown one has all words: max_tokens, of max_completion_tokens."""
     words = set(name.split("_"))
     return [field for field in kind.model_fields if "_" in field and words.issuperset(field.split("_"))]
 
@@ -434,7 +437,7 @@ _BOUNDS = {"greater_than_equal", "greater_than", "less_than", "less_than_equal"}
 
 
 def _in_our_words(error: ErrorDetails, kind: type[Body]) -> str:
-    """What pydantic found wrong in a body: what was found where, and what was expected."""
+    """Describe what pydantic found wrong in a body: what was found where, and what was expected."""
     place, found = error["loc"], json.dumps(error["input"], ensure_ascii=False, default=repr)
     name = ".".join(map(str, place[:1] if place[1:] == ("str",) else place))
     found = found if len(found) <= _SHOWN else found[:_SHOWN] + "..."

@@ -43,7 +43,7 @@ class ServerLimits(Options):
 
 
 def bytes_of(gigabytes: float) -> int:
-    """Raises SettingError."""
+    """Return gigabytes as bytes. Raises SettingError."""
     if not 0 < gigabytes < math.inf:
         raise SettingError(f"memory is {gigabytes}; give a number of gigabytes above 0")
     return max(1, int(gigabytes * 1e9))

@@ -96,7 +96,7 @@ class AttentionBody(ViewBody):
 
 
 def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> None:
-    """Registers the page and its routes.
+    """Register the page and its routes.
 
     post: a function that registers a route with a body, by path, kind and function.
     """
@@ -108,7 +108,10 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
         return {**record, "model": served.name, "fingerprint": served.fingerprint}
 
     async def on_view(body: ViewBody, function: Callable[[Any, Json], Json]) -> Json:
-        """function: a function of the model and of the source or picture that its texts are given."""
+        """Return what a view shows of a model.
+
+        function: a function of the model and of the source or picture that its texts are given.
+        """
         given: Json = {"given": body.given, "picture": None}
         if body.picture:
             given["picture"] = await asyncio.to_thread(picture_of, body.picture, 1, service.limits.picture_pixels)

@@ -36,7 +36,7 @@ LOG = logging.getLogger("chainrule.features.serve")
 
 
 def log_to_stderr(*, requests: bool) -> None:
-    """requests: whether each request is logged: its route, status and time, never its text."""
+    """Log to standard error. requests: whether each request is logged: its route, status and time, never its text."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of every request that is no HTTP
     LOG.setLevel(logging.INFO if requests else logging.WARNING)
@@ -128,7 +128,7 @@ class Guard:
         return origin is not None and ("*" in self._origins or origin.decode("latin-1") in self._origins)
 
     def _check_host(self, headers: dict[bytes, bytes], version: str) -> None:
-        """Raises ApiError."""
+        """Raise ApiError if the Host or the origin of a request is not allowed."""
         _check_framing(headers, version)
         host = headers.get(b"host", b"").decode("latin-1")
         if not _HOST.fullmatch(host):
@@ -142,7 +142,7 @@ class Guard:
             raise ApiError(403, message, code="wrong_origin")
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
-        """Raises ApiError."""
+        """Raise ApiError if a request must not be answered."""
         if scope["path"] not in _OPEN_ROUTES and not scope["path"].startswith(_OPEN_FILES):
             self._check_key(headers)
         if self.is_stopping:
@@ -184,7 +184,7 @@ class _Limited:
 
 
 def stopping() -> ApiError:
-    """The error that requests get while the server stops."""
+    """Return the error that requests get while the server stops."""
     return ApiError(503, "the server is stopping", code="stopping", retry_after=5)
 
 
@@ -193,7 +193,7 @@ def _too_large(limits: ServerLimits) -> ApiError:
 
 
 def _check_framing(headers: dict[bytes, bytes], version: str) -> None:
-    """Raises ApiError, which closes the connection, if others may see the request's end elsewhere: RFC 9112, 6.1."""
+    """Raise ApiError, which closes the connection, if others may see the request's end elsewhere: RFC 9112, 6.1."""
     if b"transfer-encoding" in headers and (b"content-length" in headers or version != "1.1"):
         beside = "Content-Length" if b"content-length" in headers else f"HTTP {version}"
         message = f"Transfer-Encoding with {beside} leaves open where the request ends; send Content-Length alone"
@@ -201,7 +201,9 @@ def _check_framing(headers: dict[bytes, bytes], version: str) -> None:
 
 
 def _shared_with(origin: bytes | None, headers: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-    """The headers that let a page of another origin read an answer, or ask, where a browser asks whether it may."""
+    """Return the headers that let a page of another origin read an answer, or ask, where a browser asks whether
+    it may.
+    """
     assert origin is not None
     shared = [
         (b"access-control-allow-origin", origin),
@@ -220,7 +222,7 @@ def _shared_with(origin: bytes | None, headers: dict[bytes, bytes]) -> list[tupl
 
 
 def _host_of(origin: str) -> str | None:
-    """The host and port of an origin; None if it has none."""
+    """Return the host and port of an origin; None if it has none."""
     try:
         return urlsplit(origin).netloc
     except ValueError:
@@ -228,14 +230,14 @@ def _host_of(origin: str) -> str | None:
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without the port."""
+    """Return the name in a Host header, without the port."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
 
 
 def allowed_hosts(bind: str) -> set[str] | None:
-    """The names that requests may use for a server: of loopback addresses, only these; of others, any."""
+    """Return the names that requests may use for a server: of loopback addresses, only these; of others, any."""
     return set(_LOOPBACK) if is_loopback(bind) else None
 
 

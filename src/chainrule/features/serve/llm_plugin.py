@@ -32,7 +32,7 @@ _MOST_TOKENS = 256
 
 @llm.hookimpl
 def register_models(register: Callable[..., None]) -> None:
-    """Registers models by their absolute paths, so that a conversation can go on elsewhere; as aliases, as named."""
+    """Register models by their absolute paths, so that a conversation can go on elsewhere; as aliases, as named."""
     aliases: dict[str, list[str]] = {path: [] for path in _used_paths()}
     for name in _named():
         path = os.path.abspath(name)
@@ -45,7 +45,7 @@ def register_models(register: Callable[..., None]) -> None:
 
 
 def _named() -> list[str]:
-    """The paths after chainrule: among the arguments, in LLM_MODEL, or as llm's default model."""
+    """Return the paths after chainrule: among the arguments, in LLM_MODEL, or as llm's default model."""
     names = [*sys.argv[1:], os.environ.get("LLM_MODEL", ""), llm.get_default_model()]
     parts = [name.partition(_PREFIX) for name in names]
     return list(dict.fromkeys(path for before, _, path in parts if path and before in ("", "-m", "--model=")))
@@ -76,14 +76,14 @@ class ChainruleModel(llm.Model):
         log_prob: bool = Field(False, description="Log the tokens and their log-probability in nats; nothing streams")
 
     def __init__(self, path: str) -> None:
-        """path: absolute. The model is opened when it is first asked."""
+        """Store the path, which is absolute. The model is opened when it is first asked."""
         self.model_id, self.path = _PREFIX + path, path
 
     def __str__(self) -> str:
         return f"chainrule: {self.path}"
 
     def execute(self, prompt: Any, stream: bool, response: Any, conversation: Any = None, **_: Any) -> Iterator[str]:
-        """The text, piece by piece. Raises llm.ModelError."""
+        """Yield the text, piece by piece. Raises llm.ModelError."""
         try:
             yield from self._pieces(prompt, response)
         except (ChainruleError, OSError) as error:
@@ -92,7 +92,7 @@ class ChainruleModel(llm.Model):
             _remember(self.path)
 
     def _pieces(self, prompt: Any, response: Any) -> Iterator[str]:
-        """Raises ChainruleError."""
+        """Yield the text in parts. Raises ChainruleError."""
         options = prompt.options
         given = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p", "min_p")}
         drawn = {name: value for name, value in given.items() if value is not None}
@@ -138,7 +138,7 @@ class ChainruleModel(llm.Model):
 
 
 def _messages(prompt: Any) -> list[dict[str, str]]:
-    """The conversation that a prompt ends, as texts."""
+    """Return the conversation that a prompt ends, as texts."""
     messages = []
     for message in prompt.messages:
         text = "".join(getattr(part, "text", None) or "" for part in message.parts)
@@ -147,7 +147,7 @@ def _messages(prompt: Any) -> list[dict[str, str]]:
 
 
 def _remember(path: str) -> None:
-    """Adds a path to those used before."""
+    """Add a path to those used before."""
     if path not in _used_paths():
         with (llm.user_dir() / _USED).open("a", encoding="utf-8") as file:
             file.write(f"{path}\n")

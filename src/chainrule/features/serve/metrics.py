@@ -45,13 +45,13 @@ class Metrics:
         self.running = 0
 
     def count(self, route: str, status: int, seconds: float) -> None:
-        """Counts a request that was answered."""
+        """Count a request that was answered."""
         self.requests[route, status] += 1
         self.seconds.setdefault(route, [0] * (len(_BOUNDS) + 1))[bisect_left(_BOUNDS, seconds)] += 1
         self.total_seconds[route] = self.total_seconds.get(route, 0.0) + seconds
 
     def series(self, table: ModelTable) -> dict[str, float]:
-        """All numbers by their names in Prometheus, labels included. Those of several processes may be added."""
+        """Return all numbers by their names in Prometheus, labels included. Those of several processes may be added."""
         series: Counter[str] = Counter({"chainrule_workers": 1, "chainrule_requests_running": self.running})
         for (route, status), count in sorted(self.requests.items()):
             series[f'chainrule_requests_total{{route="{route}",status="{status}"}}'] = count
@@ -74,7 +74,7 @@ class Metrics:
 
 
 def prometheus_text(processes: Iterable[Mapping[str, float]]) -> str:
-    """The sums of what processes report, in Prometheus' text format."""
+    """Return the sums of what processes report, in Prometheus' text format."""
     total: dict[str, float] = {}
     for series in processes:
         for name, value in series.items():
@@ -98,7 +98,10 @@ _PATIENCE_SECONDS = 1.0  # with another process
 
 
 class WorkerState(NamedTuple):
-    """broken: names of models whose threads have failed. series: counts and times, as `Metrics.series` gives them."""
+    """The state of a process that answers.
+
+    broken: names of models whose threads have failed. series: counts and times, as `Metrics.series` gives them.
+    """
 
     broken: list[str]
     series: dict[str, float]
@@ -108,11 +111,14 @@ class WorkerStates:
     """The states of all processes of a server: its own, and those of others, each at a socket in a private folder."""
 
     def __init__(self, own: Callable[[], WorkerState], folder: Path | None = None, number: int = 0) -> None:
-        """folder: where the sockets are; None if there is one process. number: the index of this process."""
+        """Store the state of this process.
+
+        folder: where the sockets are; None if there is one process. number: the index of this process.
+        """
         self._own, self._folder, self._number = own, folder, str(number)
 
     async def all(self) -> list[WorkerState]:
-        """The states of all that answer, its own first."""
+        """Return the states of all that answer, its own first."""
         if self._folder is None:
             return [self._own()]
         others = [self._ask(path) for path in sorted(self._folder.iterdir()) if path.name != self._number]
@@ -120,7 +126,7 @@ class WorkerStates:
 
     @asynccontextmanager
     async def shown(self) -> AsyncIterator[None]:
-        """A context in which the other processes can ask for this one's state."""
+        """Yield a context in which the other processes can ask for this one's state."""
         if self._folder is None:
             yield
             return
@@ -133,7 +139,7 @@ class WorkerStates:
 
     @staticmethod
     async def _ask(path: Path) -> WorkerState | None:
-        """None if the process has ended or hangs."""
+        """Return the state of another process; None if the process has ended or hangs."""
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(path)

@@ -58,7 +58,7 @@ class Corrections:
     """Corrects with one model. Its methods run on the model's thread."""
 
     def __init__(self, model: CausalModel) -> None:
-        """Raises ApiError if the model's tokens are not words."""
+        """Store the model. Raises ApiError if the model's tokens are not words."""
         if not has_words(model):
             message = f"the tokens of the model are not words ({model.tokenizer.name}), so it cannot correct"
             raise ApiError(400, message, param="model", code="wrong_model")
@@ -66,7 +66,7 @@ class Corrections:
         self._corrector = lru_cache(_KEPT)(self._new_corrector)
 
     def correct(self, texts: Sequence[str], body: CorrectBody) -> list[Corrected]:
-        """Raises SettingError."""
+        """Return the corrected texts. Raises SettingError."""
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in body.options().items()}
         return self._corrector(**given).correct(texts)
 
@@ -79,7 +79,7 @@ class Corrections:
 
 
 def correction_record(index: int, one: Corrected) -> Json:
-    """A corrected text with its changes, as `chainrule correct --json` writes them."""
+    """Return a corrected text with its changes, as `chainrule correct --json` writes them."""
     changes = [{**change._asdict(), "prob": finite(change.prob)} for change in one.changes]
     return {"index": index, "text": one.text, "corrected": one.corrected, "changes": changes, "note": one.note}
 
@@ -107,7 +107,7 @@ class ServedModel:
         on_broken: Callable[[], None] | None = None,
         drafting: Drafting | None = None,
     ) -> None:
-        """on_broken: as in `Scheduler`. drafting: how single answers are drafted.
+        """Prepare a model for requests. on_broken: as in `Scheduler`. drafting: how single answers are drafted.
 
         Raises SettingError if they cannot be.
         """
@@ -141,7 +141,7 @@ class ServedModel:
         return self.any_model
 
     def verb(self, name: str) -> Callable[..., Any]:
-        """A method of the model, one of `VERBS`. Raises ApiError if it has none."""
+        """Return a method of the model, one of `VERBS`. Raises ApiError if it has none."""
         try:
             method: Callable[..., Any] = getattr(self.any_model, name)
         except AttributeError:
@@ -150,7 +150,7 @@ class ServedModel:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Raises ApiError if it has no single one."""
+        """The model's tokenizer. Raises ApiError if it has no single one."""
         if not isinstance(self.any_model, Model):
             raise wrong_model(self.name, "generate")
         return self.any_model.tokenizer
@@ -161,7 +161,7 @@ class ServedModel:
 
     @cached_property
     def corrections(self) -> Corrections:
-        """Raises ApiError if the model cannot correct."""
+        """What corrects with the model. Raises ApiError if the model cannot correct."""
         return Corrections(self.causal)
 
     @property
@@ -170,7 +170,7 @@ class ServedModel:
         return [UNKNOWN]
 
     async def call(self, function: Callable[[], Any], *, is_long: bool = False) -> Any:
-        """Calls a function while the model does nothing else. Raises what it raises.
+        """Call a function while the model does nothing else. Raises what it raises.
 
         is_long: whether it is called in slices, between which other requests have their turn.
         """
@@ -184,13 +184,13 @@ class ServedModel:
         return call.result
 
     def abandon(self, ticket: PendingRequest) -> None:
-        """Drops what is left of a request's work, also of one that has failed."""
+        """Drop what is left of a request's work, also of one that has failed."""
         if ticket.open_parts > 0 or ticket.error is not None:
             self.scheduler.cancel(ticket)
 
 
 def wrong_model(name: str, verb: str) -> ApiError:
-    """The error of a model that lacks a method, one of `VERBS`."""
+    """Return the error of a model that lacks a method, one of `VERBS`."""
     return ApiError(400, f"the model {name!r} does not {VERBS[verb]}", param="model", code="wrong_model")
 
 
@@ -204,7 +204,7 @@ class ModelVersion(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> ModelVersion:
-        """Raises ModelFormatError where there is no model."""
+        """Return the version of the model at a path. Raises ModelFormatError where there is no model."""
         file = path / CONFIG if path.is_dir() else path
         if not file.exists():
             read_config(path)  # says what is there instead
@@ -256,11 +256,11 @@ class ModelTable:
         draft: str | None = None,
         on_event: Callable[[str, str], None] = lambda event, name: None,
     ) -> None:
-        """paths: the models' paths by name. memory: the most bytes that the files of all open models may have; None for
-        any number. draft: what drafts the answers of models that can be drafted.
+        """Store the paths; no model is opened yet.
 
-        on_event: a callback that gets an event (opened, closed, cannot be opened: why, BROKEN) and the model's name;
-        BROKEN comes on another thread.
+        paths: the models' paths by name. memory: the most bytes that the files of all open models may have; None for
+        any number. draft: what drafts the answers of models that can be drafted. on_event: a callback that gets an
+        event (opened, closed, cannot be opened: why, BROKEN) and the model's name; BROKEN comes on another thread.
         Raises SettingError if two models have one name.
         """
         self._entries: dict[str, _Entry] = {}
@@ -282,7 +282,7 @@ class ModelTable:
         return next(iter(self._entries))
 
     def created(self, name: str) -> int:
-        """When the files of a model were written, in seconds since 1970; 0 where they are gone."""
+        """Return when the files of a model were written, in seconds since 1970; 0 where they are gone."""
         path = self._entries[name].path
         try:
             return int(os.stat(path / CONFIG if path.is_dir() else path).st_mtime)
@@ -290,8 +290,8 @@ class ModelTable:
             return 0
 
     def saved_family(self, name: str) -> str | None:
-        """The family of a model, as `ServedModel.family`, if the configuration of its folder says it; None where only
-        opening it shows that.
+        """Return the family of a model, as `ServedModel.family`, if the configuration of its folder says it; None where
+        only opening it shows that.
         """
         path = self._entries[name].path
         try:
@@ -303,13 +303,13 @@ class ModelTable:
             return None
 
     def open_models(self) -> Iterator[ServedModel]:
-        """All open models, also replaced ones that still answer earlier requests."""
+        """Yield all open models, also replaced ones that still answer earlier requests."""
         yield from (entry.served for entry in self._entries.values() if entry.served is not None)
         self._retired = [served for served in self._retired if not served.scheduler.is_idle]
         yield from self._retired
 
     async def get(self, name: str | None, verb: str | None = None) -> ServedModel:
-        """A model by its name; the first one without a name. Raises ApiError.
+        """Return a model by its name; the first one without a name. Raises ApiError.
 
         verb: a method, one of `VERBS`, that it must have; a model whose configuration shows that it has not is never
         opened.
@@ -334,17 +334,19 @@ class ModelTable:
             return entry.served
 
     def close(self) -> None:
-        """Lets every model finish its work, and accepts no more."""
+        """Let every model finish its work, and accept no more."""
         for served in self.open_models():
             served.scheduler.close()
 
     @staticmethod
     def _is_current(entry: _Entry) -> bool:
-        """Whether the files are those that were opened, or are gone, in which case the open model is still used."""
+        """Return whether the files are those that were opened, or are gone, in which case the open model is still
+        used.
+        """
         return entry.commit_point is not None and entry.commit_point.is_current
 
     async def _open(self, name: str, entry: _Entry) -> None:
-        """Raises ApiError."""
+        """Open a model, if its files are sound. Raises ApiError."""
         try:
             commit_point = ModelVersion.of(entry.path)
             fingerprint = commit_point.fingerprint
@@ -380,7 +382,7 @@ class ModelTable:
             self.on_event("closed", name)
 
     def _make_room(self, name: str, size: int) -> None:
-        """Closes the least recently used idle models, until another one fits. Raises ApiError if it does not."""
+        """Close the least recently used idle models, until another one fits. Raises ApiError if it does not."""
         if self._memory is None:
             return
         others = [
@@ -400,7 +402,7 @@ class ModelTable:
 
 
 def _check_kind(name: str, path: Path, verb: str) -> None:
-    """Raises ApiError if the configuration of a model shows that it lacks a method."""
+    """Raise ApiError if the configuration of a model shows that it lacks a method."""
     with suppress(ChainruleError, OSError):  # opening it shows what is wrong
         kind = model_class_at(path)
         if kind is not None and not hasattr(kind, verb):
@@ -408,7 +410,8 @@ def _check_kind(name: str, path: Path, verb: str) -> None:
 
 
 def _load_ready(path: Path, draft: str | None) -> tuple[Model | Seq2SeqModel | CaptionModel, Drafting | None]:
-    """A model whose kernels are compiled, so that its first request does not wait for them; and how it is drafted.
+    """Return a model whose kernels are compiled, so that its first request does not wait for them; and how it is
+    drafted.
 
     draft: as for `ModelTable`. Raises as `load` and `open_drafting`.
     """

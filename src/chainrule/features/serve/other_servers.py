@@ -42,7 +42,7 @@ def in_our_words(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _put(own: dict[str, Any], name: str, ours: str, value: Any) -> None:
-    """Raises SettingError."""
+    """Put a field of vLLM among ours. Raises SettingError."""
     if ours in own:
         raise SettingError(f"{name}: it is {ours} here, which is there, too; send one")
     if ours == "json_schema" and isinstance(value, str):

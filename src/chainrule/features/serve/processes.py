@@ -47,7 +47,7 @@ def run_workers(
     on_start: Callable[[], None] | None,
     on_event: Callable[[str, str], None],
 ) -> None:
-    """Serves until Ctrl-C or SIGTERM. Raises the error with which a worker could not start."""
+    """Serve until Ctrl-C or SIGTERM. Raises the error with which a worker could not start."""
     if sys.platform == "win32":
         raise SettingError("workers are handed one socket, which Windows cannot do; take workers=1")
     workers: list[_Worker] = []
@@ -91,12 +91,12 @@ def _start(number: int, count: int, settings: ServerSettings, listening: socket.
 
 
 def threads_of_each(count: int) -> int:
-    """How many threads each of several workers uses: the requested number, or its share of the processors."""
+    """Return how many threads each of several workers uses: the requested number, or its share of the processors."""
     return requested_threads() or max(1, thread_count() // count)
 
 
 def _received(worker: _Worker) -> tuple[str, Any]:
-    """A worker's message: ready, event, error; or how the worker ended."""
+    """Return a worker's message: ready, event, error; or how the worker ended."""
     try:
         kind, content = worker.channel.recv()
         return kind, content
@@ -107,7 +107,7 @@ def _received(worker: _Worker) -> tuple[str, Any]:
 
 
 def _stop(workers: list[_Worker], seconds: float) -> None:
-    """Workers stop when their channel closes: then they let running answers end."""
+    """Stop the workers by closing their channels: then they let running answers end."""
     for worker in workers:
         worker.channel.close()
     for worker in workers:
@@ -120,7 +120,7 @@ def _stop(workers: list[_Worker], seconds: float) -> None:
 
 @contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt inside, and ends the process afterwards, as it would have done."""
+    """Let SIGTERM raise KeyboardInterrupt inside, and end the process afterwards, as it would have done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -142,7 +142,7 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 
 @takes(ServeOptions)
 def serve(models: Mapping[str, str | os.PathLike[str]], options: ServeOptions) -> None:
-    """Serves models over HTTP, with OpenAI's interface, until Ctrl-C. Running answers then end.
+    """Serve models over HTTP, with OpenAI's interface, until Ctrl-C. Running answers then end.
 
     models: paths by name; the first is the default. The options are those of `ServeOptions`.
     Raises SettingError, ModelFormatError; ChainruleError if a model's failure has ended the server.

@@ -43,7 +43,7 @@ def build_server(
     folder: Path | None = None,
     number: int = 0,
 ) -> uvicorn.Server:
-    """A uvicorn server for sockets that are bound to a host.
+    """Return a uvicorn server for sockets that are bound to a host.
 
     origins: as in `Guard`. on_start: a callback, called once it accepts requests. folder, number: as in `WorkerStates`.
     """
@@ -74,7 +74,7 @@ def build_server(
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises SettingError."""
+    """Return a listening socket. Raises SettingError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio turns off delays for TCP alone
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -113,7 +113,9 @@ class _Server(uvicorn.Server):
             self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Running answers end, or after some seconds end with an error; until then, new requests get status 503."""
+        """Let running answers end, or after some seconds end them with an error; until then, new requests get status
+        503.
+        """
         self._guard.is_stopping = True
         await self._until_answered(self._stopping_seconds)
         if self._guard.running and not self.force_exit:
@@ -126,14 +128,14 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _until_answered(self, seconds: float) -> None:
-        """Waits until no request runs, at most this long; a second signal ends the wait."""
+        """Wait until no request runs, at most this long; a second signal ends the wait."""
         until = time.monotonic() + seconds
         while self._guard.running and not self.force_exit and time.monotonic() < until:
             await asyncio.sleep(_POLL_SECONDS)
 
 
 def _protocol_with_deadline(seconds: float) -> type[asyncio.Protocol]:
-    """uvicorn's protocol, which closes connections whose request does not arrive in time."""
+    """Return uvicorn's protocol, which closes connections whose request does not arrive in time."""
 
     class Protocol(H11Protocol):
         _deadline: asyncio.TimerHandle | None = None
@@ -211,7 +213,7 @@ async def run_server(
     on_event: Callable[[str, str], None],
     place: Place | None = None,
 ) -> None:
-    """Serves until a signal comes. The default model is opened first, so that a faulty one shows at once.
+    """Serve until a signal comes. The default model is opened first, so that a faulty one shows at once.
 
     place: None if there is only one process. Raises SettingError, ModelFormatError; ChainruleError if a model's failure
     has ended the server.
@@ -234,7 +236,7 @@ async def run_server(
     failed: list[str] = []
 
     def notice(event: str, name: str) -> None:
-        """Called on any thread."""
+        """Report an event, and end the server if a model is broken and the settings say so. Called on any thread."""
         if event == BROKEN and settings.exit_on_failure:
             failed.append(name)
             server.should_exit = True

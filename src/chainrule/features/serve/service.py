@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 def score_records(
     model: Any, encoded: Encoded, before: Int64[ndarray, " texts"], log_probs: Float64[ndarray, " texts"]
 ) -> list[dict[str, Any]]:
-    """A record for each text: its log-probability in nats, tokens, bytes and bits per byte.
+    """Return a record for each text: its log-probability in nats, tokens, bytes and bits per byte.
 
     before: how many tokens of each text are given, and not scored. Bits per byte are of the normalised text and include
     the spelling of unknown words, as in `evaluate`; None for other models, and for impossible texts.
@@ -106,8 +106,8 @@ class Service:
         self.table, self.limits = table, limits
 
     async def models(self) -> Json:
-        """The list of models, with the time at which their files were written, and their families, if a folder says it
-        before the model is opened; of open ones, with how many tokens they read at once.
+        """Return the list of models, with the time at which their files were written, and their families, if a folder
+        says it before the model is opened; of open ones, with how many tokens they read at once.
         """
         return {"object": "list", "data": [self._model(name) for name in self.table.names]}
 
@@ -123,7 +123,7 @@ class Service:
         return {**entry, "max_model_len": None, "family": self.table.saved_family(name)}
 
     async def complete(self, body: CompletionBody) -> Answer:
-        """The texts after prompts, or between them and a suffix: a record, or chunks."""
+        """Return the texts after prompts, or between them and a suffix: a record, or chunks."""
         if body.suffix:
             served = await self.table.get(body.model)
             if isinstance(served.any_model, MaskedModel):
@@ -131,7 +131,7 @@ class Service:
         return await CompletionAnswer.of(await self.table.get(body.model, "generate"), body)
 
     async def _fill_gaps(self, served: ServedModel, model: MaskedModel, body: CompletionBody) -> Answer:
-        """Texts between prompts and a suffix, by a masked model."""
+        """Return texts between prompts and a suffix, by a masked model."""
         gap = MaskedGap(served, model, body)
         texts = await call_in_pieces(served, gap.texts, gap.prompts, 1, is_long=True)
         entries = [{"text": text, "finish_reason": "length"} for text in texts]
@@ -140,17 +140,20 @@ class Service:
         return WholeAnswer(head, entries, usage, wants_usage=body.wants_usage, is_chat=False)
 
     async def chat(self, body: ChatBody) -> Answer:
-        """The answer to a conversation: a record, or chunks. A model that captions pictures answers with captions."""
+        """Return the answer to a conversation: a record, or chunks.
+
+        A model that captions pictures answers with captions.
+        """
         if body.pictures:
             return await self._caption_message(body)
         return await ChatAnswer.of(await self.table.get(body.model, "generate"), body)
 
     async def respond(self, body: ResponseBody) -> ResponseAnswer:
-        """The answer to /v1/responses: a record, or events."""
+        """Return the answer to /v1/responses: a record, or events."""
         return await ResponseAnswer.of(body, self.chat)
 
     async def _caption_message(self, body: ChatBody) -> Answer:
-        """Captions of the pictures of the last message; of several, a line each. Raises ApiError."""
+        """Return captions of the pictures of the last message; of several, a line each. Raises ApiError."""
         served = await self._captioner(body.model)
         limit_of_answer = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
         options = {} if limit_of_answer is None else {"max_tokens": limit_of_answer}
@@ -166,7 +169,7 @@ class Service:
         return WholeAnswer(head, entries, token_usage(0, tokens), wants_usage=body.wants_usage, is_chat=True)
 
     async def _captioner(self, name: str | None) -> ServedModel:
-        """The model of a message with pictures. Raises ApiError."""
+        """Return the model of a message with pictures. Raises ApiError."""
         try:
             served = await self.table.get(name, "caption")
             served.verb("caption")
@@ -178,7 +181,7 @@ class Service:
         return served
 
     async def embed(self, body: EmbeddingBody) -> Json:
-        """A vector for each text."""
+        """Return a vector for each text."""
         served = await self.table.get(body.model, "embed")
         embed = served.verb("embed")
         if body.dimensions is not None:
@@ -215,12 +218,12 @@ class Service:
         return {"prompt": "" if prompt is None else prompt.text}
 
     async def tokenizer_info(self) -> Json:
-        """What lm-evaluation-harness asks before it uses /tokenize. It names no model: the first one."""
+        """Return what lm-evaluation-harness asks before it uses /tokenize. It names no model: the first one."""
         await self.table.get(None)
         return {"eos_token": "</s>", "bos_token": "<s>", "pad_token": None, "chat_template": None}
 
     async def score(self, body: ScoreBody) -> Json:
-        """log P of each text with its </s>, in nats, as `Model.score` gives it; its tokens, and the bytes of its
+        """Return log P of each text with its </s>, in nats, as `Model.score` gives it; its tokens, and the bytes of its
         normalised text, end included, and without those of what is given.
 
         bits_per_byte: as `evaluate` measures them, with the spelling of unknown words; null where a model fills gaps.
@@ -263,7 +266,7 @@ class Service:
         return {"object": "list", "data": data, "model": served.name, "system_fingerprint": served.fingerprint}
 
     async def complete_words(self, body: CompleteBody) -> Json:
-        """Completions of a text as it is typed, the likeliest first."""
+        """Return completions of a text as it is typed, the likeliest first."""
         served = await self.table.get(body.model, "generate")
         model = served.causal
         is_long = len(body.text) > _SHORT
@@ -277,7 +280,8 @@ class Service:
         }
 
     async def infill(self, body: InfillBody) -> Json:
-        """The likeliest completion at the cursor, as llama.cpp's editor plugins read it; `n_predict` 0 asks for none.
+        """Return the likeliest completion at the cursor, as llama.cpp's editor plugins read it; `n_predict` 0 asks for
+        none.
 
         A model of lines reads the paragraph, in one line; any other the whole text.
         """
@@ -290,7 +294,7 @@ class Service:
         return {"content": completions[0].added if completions else "", "stop": True, "model": served.name}
 
     async def translate(self, body: TranslateBody) -> Json:
-        """What a seq2seq model writes for source texts: translations, summaries, corrections."""
+        """Return what a seq2seq model writes for source texts: translations, summaries, corrections."""
         served = await self.table.get(body.model, "write")
         write = served.verb("write")
         texts, options = self._texts(body.input), self._search_options(body.options())
@@ -304,14 +308,14 @@ class Service:
         return _written_record(served, results)
 
     async def caption(self, body: CaptionBody) -> Json:
-        """Captions of pictures."""
+        """Return captions of pictures."""
         served = await self.table.get(body.model, "caption")
         return _written_record(served, await self._captions(served, self._texts(body.input), body.options(), "input"))
 
     async def _captions(self, served: ServedModel, files: list[str], given: Json, param: str) -> list[Any]:
-        """Captions of each picture, the best first. given: options of the request. param: the field of the pictures.
+        """Return captions of each picture, the best first.
 
-        Raises ApiError.
+        given: options of the request. param: the field of the pictures. Raises ApiError.
         """
         caption, options, most_pixels = served.verb("caption"), self._search_options(given), self.limits.picture_pixels
         await asyncio.to_thread(check_pixels, files, self.limits.request_pixels, param)
@@ -323,7 +327,7 @@ class Service:
         return await call_in_pieces(served, captions, files, _sources_at_once(options), is_long=True)
 
     async def correct(self, body: CorrectBody) -> Json:
-        """Texts with their errors corrected, and each change with its position and probability."""
+        """Return texts with their errors corrected, and each change with its position and probability."""
         served = await self.table.get(body.model, "generate")
         texts, corrections = self._texts(body.input), served.corrections
 
@@ -335,14 +339,16 @@ class Service:
         return {"object": "list", "data": data, "model": served.name, "system_fingerprint": served.fingerprint}
 
     def _search_options(self, options: Json) -> Json:
-        """What a request asks of a search, within the limits. Raises ApiError."""
+        """Return what a request asks of a search, within the limits. Raises ApiError."""
         if (max_tokens := options.get("max_tokens", 0)) > self.limits.max_tokens:
             message = f"max_tokens is {max_tokens:,}; expected at most {self.limits.max_tokens:,}"
             raise ApiError(400, message, param="max_tokens")
         return options | {"beam": TargetBeam(size=options.get("beam", TargetBeam.size))}
 
     def _texts(self, value: str | list[str]) -> list[str]:
-        """The texts of `input`, of which there may be one alone. Raises ApiError if there are none, or too many."""
+        """Return the texts of `input`, of which there may be one alone. Raises ApiError if there are none, or too
+        many.
+        """
         texts = [value] if isinstance(value, str) else value
         if not texts:
             raise ApiError(400, "input is an empty list; expected a text, or a list of texts", param="input")
@@ -354,7 +360,10 @@ class Service:
 
 
 def _in_languages(model: Seq2SeqModel, options: dict[str, Any]) -> Seq2SeqModel:
-    """The model in the languages that the options of a request name, which are taken out of them. Raises ApiError."""
+    """Return the model in the languages that the options of a request name, which are taken out of them.
+
+    Raises ApiError.
+    """
     for side in ("source", "target"):
         language = options.pop(f"{side}_language", None)
         try:
@@ -369,7 +378,7 @@ def _in_languages(model: Seq2SeqModel, options: dict[str, Any]) -> Seq2SeqModel:
 def _encoded(
     tokenizer: Tokenizer, texts: list[str], given: str | list[str] | None
 ) -> tuple[Encoded, Int64[ndarray, " texts"]]:
-    """Texts as documents, and how many tokens of each are given: a text may begin within a word."""
+    """Return texts as documents, and how many tokens of each are given: a text may begin within a word."""
     if given is None:
         return tokenizer.encode_texts(texts), np.zeros(len(texts), np.int64)
     contexts = [given] * len(texts) if isinstance(given, str) else given
@@ -378,13 +387,13 @@ def _encoded(
 
 
 def _sources_at_once(options: dict[str, Any]) -> int:
-    """How many sources to search at once: as many as have 128 hypotheses together, which bounds their memory."""
+    """Return how many sources to search at once: as many as have 128 hypotheses together, which bounds their memory."""
     size: int = options["beam"].size
     return 128 // size
 
 
 def _written_record(served: ServedModel, written: list[Any]) -> Json:
-    """The texts that a model wrote for each source or picture, the best first."""
+    """Return the texts that a model wrote for each source or picture, the best first."""
     data = [
         {"index": i, "texts": [{"text": one.text, "log_prob": finite(one.log_prob)} for one in of_source]}
         for i, of_source in enumerate(written)
@@ -400,7 +409,7 @@ async def call_in_pieces(
     *,
     is_long: bool = False,
 ) -> list[Any]:
-    """Calls a function of `first` and `last` for some of the inputs at a time; other requests take turns in between.
+    """Call a function of `first` and `last` for some of the inputs at a time; other requests take turns in between.
 
     is_long: whether short inputs, too, take long. Raises as `call_model`.
     """
@@ -415,7 +424,9 @@ async def call_in_pieces(
 async def call_model(
     served: ServedModel, function: Callable[[], Any], *, param: str = "input", is_long: bool = False
 ) -> Any:
-    """Calls a function as `ServedModel.call`. Raises ApiError with the field `param` where the request is wrong."""
+    """Call a function, as `ServedModel.call` does. Raises ApiError with the field `param` where the request is
+    wrong.
+    """
     try:
         return await served.call(function, is_long=is_long)
     except MarkerError as error:

@@ -42,7 +42,8 @@ MAX_ROWS = 1 << 20  # of a request
 
 
 def open_shards(folder: Path, numbers: Sequence[int]) -> tuple[list[int], dict[int, Table], str]:
-    """Some shards of a model folder, by number, whether the others are there or not; the edges and a digest of all.
+    """Return some shards of a model folder, by number, whether the others are there or not; the edges and a digest of
+    all.
 
     numbers: by default all. edges: as `ShardedModel` has them. digest: equal for copies of a model only.
 
@@ -77,9 +78,10 @@ class ShardServer(socketserver.ThreadingTCPServer):
     allow_reuse_address = daemon_threads = True
 
     def __init__(self, shards: Mapping[int, Table], edges: Sequence[int], digest: str, host: str, port: int) -> None:
-        """shards: the tables of this process's shards, by number. edges: as in `ShardedModel`. digest: the model's.
+        """Bind the server to an address.
 
-        Raises OSError.
+        shards: the tables of this process's shards, by number. edges: as in `ShardedModel`. digest: the model's. Raises
+        OSError.
         """
         self.shards, self.edges, self.digest = dict(shards), np.array(edges), digest
         first = next(iter(self.shards.values()))
@@ -97,7 +99,10 @@ class ShardServer(socketserver.ThreadingTCPServer):
         }
 
     def answer(self, rows: Int32[ndarray, "rows order"]) -> Float32[ndarray, "rows 2"]:
-        """The answer to a request. Raises ValueError where a row is invalid, or belongs to another process's shard."""
+        """Return the answer to a request.
+
+        Raises ValueError where a row is invalid, or belongs to another process's shard.
+        """
         if ((rows < PADDING) | (rows >= self.vocabulary_size)).any() or (rows[:, 0] < 0).any():
             raise ValueError(f"a row has a number that is not a word id; expected 0 to {self.vocabulary_size - 1}")
         numbers = np.searchsorted(self.edges[1:], rows[:, 0], side="right")
@@ -112,7 +117,7 @@ class ShardServer(socketserver.ThreadingTCPServer):
 
 @takes(ShardOptions)
 def serve_shards(model: str | os.PathLike[str], options: ShardOptions) -> None:
-    """Serves shards of an n-gram model to `ShardClient`s, until Ctrl-C.
+    """Serve shards of an n-gram model to `ShardClient`s, until Ctrl-C.
 
     model: a folder that `convert` wrote with shards. The options are those of `ShardOptions`. Raises SettingError,
     ModelFormatError.
@@ -173,7 +178,7 @@ class _Process:
     _request = 0  # the number of the last request
 
     def __init__(self, address: str, timeout: float) -> None:
-        """Raises SettingError, ServiceError."""
+        """Connect to a process. Raises SettingError, ServiceError."""
         self.address = address
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():
@@ -233,8 +238,9 @@ class ShardClient:
     """
 
     def __init__(self, addresses: Sequence[str], *, timeout: float = _TIMEOUT) -> None:
-        """timeout: how many seconds to wait for a process. Raises SettingError; ServiceError, which names a missing
-        shard.
+        """Connect to the processes.
+
+        timeout: how many seconds to wait for a process. Raises SettingError; ServiceError, which names a missing shard.
         """
         if isinstance(addresses, str):
             raise SettingError(f"addresses is {addresses!r}; expected a list of them, such as [{addresses!r}]")
@@ -272,7 +278,7 @@ class ShardClient:
             raise
 
     def score(self, ngrams: Int32[ndarray, "ngrams width"]) -> Float32[ndarray, " ngrams"]:
-        """log P(the last word of each row | those before it), in nats, as the whole model has it.
+        """Return log P(the last word of each row | those before it), in nats, as the whole model has it.
 
         ngrams: at most order words a row, PADDING at the beginning; a document's first word follows <s>. One request
         goes to each process, whatever the number of rows. An error closes all connections, so that no answer is left
@@ -311,7 +317,10 @@ class ShardClient:
         return scores.astype(np.float32)
 
     def _checked(self, ngrams: Any) -> Int32[ndarray, "ngrams width"]:
-        """Raises SettingError if these are no rows of known words, with PADDING only at their beginning."""
+        """Return the n-grams as an array.
+
+        Raises SettingError if these are no rows of known words, with PADDING only at their beginning.
+        """
         try:
             rows = np.asarray(ngrams)
         except ValueError:  # rows of several lengths

@@ -78,7 +78,7 @@ def serve(
 
 
 def name_models(models: Sequence[str]) -> dict[str, Path]:
-    """Paths by name. Raises CycloptsError."""
+    """Return paths by name. Raises CycloptsError."""
     named: dict[str, Path] = {}
     for model in models:
         name, equals, path = model.partition("=")

@@ -46,7 +46,10 @@ class LevelCounts(NamedTuple):
 
 
 class LevelEstimates(NamedTuple):
-    """log_probs, log_backoffs: as in a table. probs: what the next order needs."""
+    """The estimates of the n-grams of a level.
+
+    log_probs, log_backoffs: as in a table. probs: what the next order needs.
+    """
 
     probs: Float[ndarray, " ngrams"]
     log_probs: Float32[ndarray, " ngrams"]
@@ -54,7 +57,7 @@ class LevelEstimates(NamedTuple):
 
 
 def check_by_level(config: NGramConfig) -> None:
-    """Raises SettingError where contexts cannot be estimated apart from each other."""
+    """Raise SettingError where contexts cannot be estimated apart from each other."""
     if config.smoothing not in BY_LEVEL:
         raise SettingError(f"{config.smoothing} cannot be estimated part by part; choose one of {', '.join(BY_LEVEL)}")
     if config.kenlm_compatible:
@@ -62,12 +65,15 @@ def check_by_level(config: NGramConfig) -> None:
 
 
 def uses_lower_order(config: NGramConfig) -> bool:
-    """Whether the probability of a seen n-gram depends on that of the order below."""
+    """Return whether the probability of a seen n-gram depends on that of the order below."""
     return config.smoothing != "stupid-backoff"
 
 
 def discounts_by_level(config: NGramConfig, order: int, n: Sequence[int]) -> Discounts | None:
-    """As `discounts_of`; None for a smoothing without. Raises EstimationError under config.strict_discounts."""
+    """Return the discounts of `discounts_of`; None for a smoothing without.
+
+    Raises EstimationError under config.strict_discounts.
+    """
     return check_discounts(discounts_of(config, order, n), config) if config.smoothing in DISCOUNTING else None
 
 
@@ -78,7 +84,7 @@ def estimate_level(
     lower: Float[ndarray, " ngrams"],
     discounts: Discounts | None,
 ) -> LevelEstimates:
-    """Estimates the n-grams after some contexts. lower: the probability of each n-gram's suffix."""
+    """Estimate the n-grams after some contexts. lower: the probability of each n-gram's suffix."""
     contexts, size = level.children.size, level.counts.size
     begin = np.zeros(contexts + 1, narrowest(2 * size))
     begin[1:] = np.cumsum(level.children)
@@ -114,7 +120,7 @@ def estimate_level(
 def estimate_unigrams(
     config: NGramConfig, counts: Int64[ndarray, " V"], adjusted: Int64[ndarray, " V"], discounts: Discounts | None
 ) -> LevelEstimates:
-    """Estimates all unigrams, whose only context is the empty one."""
+    """Estimate all unigrams, whose only context is the empty one."""
     size = counts.size
     words, suffixes = np.arange(-1, size, dtype=np.int32), np.zeros(1 + size, np.int32)
     whole = Counts((size,), words, np.array([1, 1 + size], np.int32), suffixes, np.concatenate([[0], counts]))

@@ -41,7 +41,7 @@ class Documents:
         return bool(self.files)
 
     def locate(self, source: int, start: int) -> str:
-        """The place where a piece begins, for messages."""
+        """Return the place where a piece begins, for messages."""
         if not self.files:
             return "the data frame"
         return f"{self.files.get(source, 'a file')}, in the part from byte {start:,} on"
@@ -64,11 +64,10 @@ class Piece(NamedTuple):
 
 
 def documents_of(session: SparkSession, texts: Any, column: str | None = None) -> Documents:
-    """The documents of paths (their lines) or of a data frame (its rows). column: that of the frame; None for its only
-    one.
+    """Return the documents of paths (their lines) or of a data frame (its rows).
 
-    Paths with a scheme, such as s3a://, go to Spark as they are; others are resolved here, as everywhere in chainrule.
-    Raises TextError, SettingError.
+    column: that of the frame; None for its only one. Paths with a scheme, such as s3a://, go to Spark unchanged; others
+    are resolved here, as everywhere in chainrule. Raises TextError, SettingError.
     """
     from pyspark.sql import functions
 
@@ -91,12 +90,12 @@ def documents_of(session: SparkSession, texts: Any, column: str | None = None) -
 
 
 def is_frame(texts: Any) -> bool:
-    """Whether texts are the rows of a data frame, and not paths."""
+    """Return whether texts are the rows of a data frame, and not paths."""
     return hasattr(texts, "mapInArrow")
 
 
 def addresses_of(texts: Any) -> list[str]:
-    """The addresses of the files of some paths, for Spark; no session is needed.
+    """Return the addresses of the files of some paths, for Spark; no session is needed.
 
     Raises TextError where a file of this machine is missing, all are empty, or one is named twice; SettingError where
     Spark cannot read it.
@@ -111,14 +110,17 @@ def addresses_of(texts: Any) -> list[str]:
 
 
 def only_column(frame: DataFrame) -> str:
-    """Raises SettingError if there are several."""
+    """Return the name of the only column. Raises SettingError if there are several."""
     if len(frame.columns) != 1:
         raise SettingError(f"the data frame has the columns {', '.join(frame.columns)}; say which one is the text")
     return frame.columns[0]
 
 
 def pieces(batches: Iterable[RecordBatch], *, are_lines: bool) -> Iterator[Piece]:
-    """On a worker: the documents of Spark's batches, in blocks. Raises PieceError where one is not UTF-8 or is null."""
+    """Yield, on a worker, the documents of Spark's batches, in blocks.
+
+    Raises PieceError where one is not UTF-8 or is null.
+    """
     held: list[bytes] = []
     size, place, before = 0, (0, 0), 0  # documents of the piece in earlier blocks
 
@@ -145,7 +147,7 @@ def pieces(batches: Iterable[RecordBatch], *, are_lines: bool) -> Iterator[Piece
 
 
 def block_of(texts: list[bytes], *, are_lines: bool, first: int = 1) -> Block:
-    """Documents, ended by newlines, or by a byte that is in no text if they have newlines themselves."""
+    """Return documents, ended by newlines, or by a byte that is in no text if they have newlines themselves."""
     joined = b"\n".join(texts)
     try:
         joined.decode()
@@ -165,7 +167,7 @@ def block_of(texts: list[bytes], *, are_lines: bool, first: int = 1) -> Block:
 
 
 def _resolved(name: str) -> list[str]:
-    """The addresses of a path's files, for Spark."""
+    """Return the addresses of a path's files, for Spark."""
     if urlsplit(name).scheme not in ("", "file"):
         return [name]
     local = unquote(urlsplit(name).path) if name.startswith("file:") else name
@@ -183,12 +185,12 @@ def _resolved(name: str) -> list[str]:
 
 
 def _may_have_text(path: str) -> bool:
-    """False for a file of 0 bytes of this machine."""
+    """Return whether a file may have text: False for a file of 0 bytes of this machine."""
     return not path.startswith(_LOCAL) or os.path.getsize(path.removeprefix(_LOCAL)) > 0
 
 
 def _files(lines: DataFrame, paths: list[str]) -> dict[str, int]:
-    """The number of every file as Spark names it: in the order of the paths, and of names within a folder."""
+    """Return the number of every file as Spark names it: in the order of the paths, and of names within a folder."""
     names = sorted(lines.inputFiles())
     plain = {unquote(name).replace("file:///", "file:/").replace("file:/", "file:///"): name for name in names}
     given = [plain[path] for path in paths if path in plain]

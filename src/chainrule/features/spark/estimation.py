@@ -92,7 +92,7 @@ class RangeSummary(NamedTuple):
 
 @task(message_batches)
 def send_suffixes(batches: Iterable[RecordBatch], config: NGramConfig, bounds: Sequence[int]) -> Iterator[Message]:
-    """Messages of each range to itself, and of its suffixes. batches: as for `merged_parts`."""
+    """Yield messages of each range to itself, and of its suffixes. batches: as for `merged_parts`."""
     for part, section in merged_parts(batches):
         if isinstance(section, str):
             yield Message(part, "error", 0, part, section.encode())
@@ -109,7 +109,9 @@ def send_suffixes(batches: Iterable[RecordBatch], config: NGramConfig, bounds: S
 
 @task(message_batches)
 def adjust_counts(batches: Iterable[RecordBatch], config: NGramConfig, bounds: Sequence[int]) -> Iterator[Message]:
-    """Messages of each range to itself: a summary, and what `estimate_order` needs. batches: of `send_suffixes`."""
+    """Yield messages of each range to itself: a summary, and what `estimate_order` needs. batches: of
+    `send_suffixes`.
+    """
     for part, received in messages_by_part(batches):
         if "error" in received:
             yield from received["error"]
@@ -120,7 +122,7 @@ def adjust_counts(batches: Iterable[RecordBatch], config: NGramConfig, bounds: S
 def _adjusted(
     part: int, received: dict[str, list[Message]], config: NGramConfig, bounds: Sequence[int]
 ) -> Iterator[Message]:
-    """The messages of `adjust_counts` of one range."""
+    """Yield the messages of `adjust_counts` of one range."""
     arrays = unpack(received.pop("counts")[0].data)
     section, places = Section.of_arrays(arrays[: 3 * config.order - 2]), arrays[3 * config.order - 2 :]
     suffixes = received.pop("suffixes", [])
@@ -158,7 +160,8 @@ def estimate_order(
     discounts: Discounts | None,
     unigrams: Float[ndarray, " V"],
 ) -> Iterator[Message]:
-    """Messages of each range: estimates of the n-grams of one order, and their probabilities to those that need them.
+    """Yield messages of each range: estimates of the n-grams of one order, and their probabilities to those that need
+    them.
 
     batches: those of this level, of `adjust_counts` and of the order below. unigrams: the probabilities of unigrams,
     for bigrams.
@@ -182,7 +185,7 @@ def estimate_order(
 def cut_estimates(
     batches: Iterable[RecordBatch], config: NGramConfig, bounds: Sequence[int], edges: Sequence[int]
 ) -> Iterator[Message]:
-    """Messages to shards: pieces of them, without pruned n-grams. batches: counts and estimates of all orders."""
+    """Yield messages to shards: parts of them, without pruned n-grams. batches: counts and estimates of all orders."""
     for part, received in messages_by_part(batches):
         levels = _kept_levels(received, config, bounds[part])
         begins = [starts(level.children) for level in levels]
@@ -198,7 +201,7 @@ def cut_estimates(
 def build_shards(
     batches: Iterable[RecordBatch], log_probs: Float32[ndarray, " V"], log_backoffs: Float32[ndarray, " V"]
 ) -> Iterator[Chunk]:
-    """Rows of CHUNKS: the arrays of each shard's table. batches: of `cut_estimates`.
+    """Yield rows of CHUNKS: the arrays of each shard's table. batches: of `cut_estimates`.
 
     log_probs, log_backoffs: those of all unigrams, in nats.
     """
@@ -217,7 +220,7 @@ def build_shards(
 
 
 def _kept_ngrams(section: Section, config: NGramConfig, first: int) -> list[Bool[ndarray, " ngrams"]]:
-    """By level, which n-grams are not pruned. first: the first word of the section."""
+    """Return, by level, which n-grams are not pruned. first: the first word of the section."""
     masks = []
     begin = np.array([BEGIN - first])  # the context <s>, then <s> <s>, and so on, which are kept
     begin = begin[(begin >= 0) & (begin < section.counts.size)]
@@ -233,14 +236,14 @@ def _kept_ngrams(section: Section, config: NGramConfig, first: int) -> list[Bool
 
 
 def _after_begin(section: Section, first: int) -> list[slice]:
-    """The word <s> and, by level, the n-grams that begin with it. first: the first word of the section."""
+    """Return the word <s> and, by level, the n-grams that begin with it. first: the first word of the section."""
     if not first <= BEGIN < first + section.counts.size:
         return [slice(0, 0)] * (1 + len(section.levels))
     return spans_of([starts(level.children) for level in section.levels], BEGIN - first, BEGIN - first + 1)
 
 
 def _ngrams_by_word(section: Section, kept: Sequence[Bool[ndarray, " ngrams"]]) -> Int64[ndarray, " words"]:
-    """How many of the n-grams that are kept begin with each word."""
+    """Return how many of the n-grams that are kept begin with each word."""
     words = np.arange(section.counts.size)
     number = np.zeros(words.size, np.int64)
     first_words = words
@@ -251,7 +254,7 @@ def _ngrams_by_word(section: Section, kept: Sequence[Bool[ndarray, " ngrams"]]) 
 
 
 def _kept_levels(received: dict[str, list[Message]], config: NGramConfig, first: int) -> list[EstimatedLevel]:
-    """The estimates of all orders of a range without pruned n-grams. first: its first word."""
+    """Return the estimates of all orders of a range without pruned n-grams. first: its first word."""
     counted = [Level(*unpack(message.data)[:3]) for message in received["counts"]]
     estimates = [unpack(message.data) for message in received["estimates"]]
     section = Section(np.zeros(counted[0].children.size, np.int64), counted)
@@ -268,7 +271,7 @@ def _kept_levels(received: dict[str, list[Message]], config: NGramConfig, first:
 
 
 def _piece(levels: Sequence[EstimatedLevel], spans: Sequence[slice]) -> Iterator[ndarray[Any, Any]]:
-    """The arrays of the n-grams within `spans` of the words and of each level."""
+    """Yield the arrays of the n-grams within `spans` of the words and of each level."""
     for level, contexts, own in zip(levels, spans, spans[1:], strict=False):
         yield from (level.children[contexts], level.log_backoffs[contexts], level.words[own], level.log_probs[own])
 
@@ -286,7 +289,7 @@ def estimate_shards(
     name: str,
     progress: Progress,
 ) -> tuple[AnyNGram | ShardedModel, dict[str, Any]]:
-    """The model of counted runs, whose shards lie on this machine's disk, and the record of its estimation.
+    """Return the model of counted runs, whose shards lie on this machine's disk, and the record of its estimation.
 
     runs: rows of PARTS, of ranges of words with these bounds. config: of a smoothing that `check_by_level` accepts, and
     of order 2 or more. name: that of the text, for messages. Raises TextError, EstimationError.
@@ -351,7 +354,7 @@ class _Summary(NamedTuple):
 
 
 def _summary(adjusted: DataFrame, config: NGramConfig, bounds: Sequence[int], name: str) -> _Summary:
-    """Raises TextError where a worker met one."""
+    """Sum up the messages of all ranges. Raises TextError where a worker met one."""
     counts, of_words, kept = (np.zeros(bounds[-1], np.int64) for _ in range(3))
     level_sizes = np.zeros(config.order - 1, np.int64)
     tallies = np.zeros((config.order - 1, LARGEST_TALLIED + 2), np.int64)
@@ -373,7 +376,7 @@ def _summary(adjusted: DataFrame, config: NGramConfig, bounds: Sequence[int], na
 
 
 def _log_backoffs(bigrams: DataFrame, bounds: Sequence[int]) -> Float32[ndarray, " V"]:
-    """The log-backoffs of all unigrams; 0 where nothing follows."""
+    """Return the log-backoffs of all unigrams; 0 where nothing follows."""
     log_backoffs = np.zeros(bounds[-1], np.float32)
     for message in _collected(bigrams.where("kind = 'backoffs'")):
         (log_backoffs[bounds[message.part] : bounds[message.part + 1]],) = unpack(message.data)
@@ -381,12 +384,12 @@ def _log_backoffs(bigrams: DataFrame, bounds: Sequence[int]) -> Float32[ndarray,
 
 
 def _collected(rows: DataFrame) -> Iterator[Message]:
-    """Messages that are small enough for the driver. rows: of MESSAGES."""
+    """Return messages that are small enough for the driver. rows: of MESSAGES."""
     return messages_of(sorted(rows_at_driver(rows), key=lambda row: tuple(row[:-1])))
 
 
 def _tables(chunks: DataFrame, size: int, on_chunk: Callable[[int], None]) -> dict[int, Table]:
-    """The tables of shards, on disk. chunks: rows of CHUNKS, in any order, with about `size` bytes."""
+    """Return the tables of shards, on disk. chunks: rows of CHUNKS, in any order, with about `size` bytes."""
     gathered = gather_chunks(chunks, size, lambda size: array_on_disk(size, np.uint8), on_chunk)
     by_shard: dict[int, dict[str, ndarray[Any, Any]]] = defaultdict(dict)
     for (shard, name), (kind, data) in gathered.items():
@@ -406,12 +409,12 @@ def _empty_levels(words: int, order: int) -> list[EstimatedLevel]:
 
 
 def _delivered(rows: DataFrame, partitions: int) -> DataFrame:
-    """Messages, those to a part one after the other. rows: of MESSAGES."""
+    """Return messages, those to a part one after the other. rows: of MESSAGES."""
     return rows.repartition(partitions, "part").sortWithinPartitions(*SORTED_BY)
 
 
 def _computed(rows: DataFrame, stack: ExitStack) -> DataFrame:
-    """Rows that are computed once, and stay on the workers' disks until the block ends."""
+    """Return rows that are computed once, and stay on the workers' disks until the block ends."""
     from pyspark import StorageLevel
 
     rows = rows.persist(StorageLevel.DISK_ONLY)

@@ -40,7 +40,7 @@ class Likelihood:
 def evaluate(
     session: SparkSession, texts: Any, model: str | os.PathLike[str], *, column: str | None = None
 ) -> Likelihood:
-    """The likelihood of a text under the model in a folder, in exact sums: the same for any number of tasks.
+    """Return the likelihood of a text under the model in a folder, in exact sums: the same for any number of tasks.
 
     texts, column: as for `train`. Raises TextError, ModelFormatError, EstimationError.
     """
@@ -73,7 +73,7 @@ def score(
     difference: str | os.PathLike[str] | None = None,
     name: str = "score",
 ) -> DataFrame:
-    """The rows of a data frame with one more column: the score that `chainrule.filter` gives, in bits per token.
+    """Return the rows of a data frame with one more column: the score that `chainrule.filter` gives, in bits per token.
 
     model, difference: folders of models. Lazy, as data frames are. Raises SettingError, ModelFormatError.
     """
@@ -103,13 +103,13 @@ def filter(
     column: str | None = None,
     difference: str | os.PathLike[str] | None = None,
 ) -> DataFrame:
-    """The rows of a data frame whose score is at most `below`, in bits per token; see `score`."""
+    """Return the rows of a data frame whose score is at most `below`, in bits per token; see `score`."""
     scored = score(frame, model, column=column, difference=difference, name="_score")
     return scored.where(scored["_score"] <= float(np.float32(below))).drop("_score")
 
 
 def _checked(model: str | os.PathLike[str]) -> str:
-    """The absolute path of a model's folder, which is opened here once, so that errors come early."""
+    """Return the absolute path of a model's folder, which is opened here once, so that errors come early."""
     from chainrule.models.files.opening import load
 
     check_packages()

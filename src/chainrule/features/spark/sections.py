@@ -44,7 +44,7 @@ class Section:
 
     @classmethod
     def empty(cls, words: int, order: int) -> Section:
-        """A section of words that begin no n-gram."""
+        """Return a section of words that begin no n-gram."""
         none = np.zeros(0, np.int32)
         levels = [
             Level(np.zeros(words, np.int32) if n == 2 else none, none, none.astype(np.int64))
@@ -62,12 +62,12 @@ class Section:
         return sum(level.words.size for level in self.levels)
 
     def without_counts(self, order: int) -> Section:
-        """The same n-grams up to an order, each with a count of 0."""
+        """Return the same n-grams up to an order, each with a count of 0."""
         levels = [Level(level.children, level.words, np.zeros_like(level.counts)) for level in self.levels[: order - 1]]
         return Section(np.zeros_like(self.counts), levels)
 
     def arrays(self) -> list[ndarray[Any, Any]]:
-        """For `of_arrays`; counts are as narrow as they can be."""
+        """Return the arrays for `of_arrays`; counts are as narrow as they can be."""
         columns = [self.counts, *(level.counts for level in self.levels)]
         kind = narrowest(max((int(column.max()) for column in columns if column.size), default=0))
         levels = [(level.counts.astype(kind), level.children, level.words) for level in self.levels]
@@ -75,22 +75,22 @@ class Section:
 
     @classmethod
     def of_arrays(cls, arrays: Sequence[ndarray[Any, Any]]) -> Section:
-        """The section of the arrays that `arrays` gives."""
+        """Return the section of the arrays that `arrays` gives."""
         levels = [Level(arrays[i + 1], arrays[i + 2], arrays[i]) for i in range(1, len(arrays), 3)]
         return cls(arrays[0].astype(np.int64), levels)
 
     def pack(self) -> bytes:
-        """Bytes for `unpack`."""
+        """Return bytes for `unpack`."""
         return pack(*self.arrays())
 
     @classmethod
     def unpack(cls, data: bytes | bytearray) -> Section:
-        """What `pack` packed."""
+        """Return the section that `pack` packed."""
         return cls.of_arrays(unpack(data))
 
 
 def sections(counts: Counts, bounds: Sequence[int]) -> Iterator[Section]:
-    """Cuts counts into the sections of words bounds[0] .. bounds[1], bounds[1] .. bounds[2], and so on."""
+    """Cut counts into the sections of words bounds[0] .. bounds[1], bounds[1] .. bounds[2], and so on."""
     for first, stop in itertools.pairwise(bounds):
         contexts = slice(1 + first, 1 + stop)
         own = counts.counts[contexts].astype(np.int64)
@@ -110,7 +110,7 @@ def sections(counts: Counts, bounds: Sequence[int]) -> Iterator[Section]:
 
 
 def cut(section: Section, bounds: Sequence[int]) -> Iterator[Section]:
-    """As `sections`, from a section, whose first word is bounds[0] or before it and counts as 0."""
+    """Yield sections as `sections` does, from a section, whose first word is bounds[0] or before it and counts as 0."""
     begins = [starts(level.children) for level in section.levels]
     for first, stop in itertools.pairwise(bounds):
         spans = spans_of(begins, first, stop)
@@ -122,12 +122,12 @@ def cut(section: Section, bounds: Sequence[int]) -> Iterator[Section]:
 
 
 def starts(children: Int32[ndarray, " contexts"]) -> Int64[ndarray, " contexts+1"]:
-    """The first n-gram after each context, and the end of the last one's."""
+    """Return the first n-gram after each context, and the end of the last one's."""
     return np.concatenate([[0], np.cumsum(children, dtype=np.int64)])
 
 
 def spans_of(begins: Sequence[Int64[ndarray, " contexts+1"]], first: int, stop: int) -> list[slice]:
-    """The words first .. stop, and by level the n-grams that begin with them. begins: `starts`, by level."""
+    """Return the words first .. stop, and by level the n-grams that begin with them. begins: `starts`, by level."""
     spans = [slice(first, stop)]
     for begin in begins:
         spans.append(slice(int(begin[spans[-1].start]), int(begin[spans[-1].stop])))
@@ -135,12 +135,14 @@ def spans_of(begins: Sequence[Int64[ndarray, " contexts+1"]], first: int, stop: 
 
 
 def merge_sections(parts: Sequence[Section]) -> Section:
-    """The sum of sections of the same words."""
+    """Return the sum of sections of the same words."""
     return Section(_sum_of_words(parts), [level for level, _ in _merged_levels(parts)])
 
 
 def merge(parts: Sequence[Section]) -> tuple[Section, list[list[Int32[ndarray, " ngrams"]]]]:
-    """The sum of sections of the same words; and, by part and level, the place of each n-gram among the merged ones."""
+    """Return the sum of sections of the same words; and, by part and level, the place of each n-gram among the merged
+    ones.
+    """
     levels, by_level = [], []
     for level, places in _merged_levels(parts):
         levels.append(level)
@@ -154,7 +156,7 @@ def _sum_of_words(parts: Sequence[Section]) -> Int64[ndarray, " words"]:
 
 
 def _merged_levels(parts: Sequence[Section]) -> Iterator[tuple[Level, list[Int32[ndarray, " ngrams"]]]]:
-    """Each level of the sum of some sections; and, by part, the place of each n-gram of the level among those."""
+    """Yield each level of the sum of some sections; and, by part, the place of each n-gram of the level among those."""
     contexts = parts[0].counts.size
     places: list[Int[ndarray, " contexts"]] = [np.arange(contexts)] * len(parts)
     for order in range(len(parts[0].levels)):
@@ -170,7 +172,7 @@ def _merged_levels(parts: Sequence[Section]) -> Iterator[tuple[Level, list[Int32
 
 
 def suffixes_of(section: Section, vocabulary_size: int) -> tuple[Section, list[Int[ndarray, " ngrams"]]]:
-    """The n-grams of a section without their first words, each with the number of those that end in it.
+    """Return the n-grams of a section without their first words, each with the number of those that end in it.
 
     Also, by level from trigrams on, the place of each n-gram's suffix in the level below.
     """
@@ -187,7 +189,7 @@ def suffixes_of(section: Section, vocabulary_size: int) -> tuple[Section, list[I
 
 
 def keys_of(contexts: Int[ndarray, " contexts"], level: Level) -> Int64[ndarray, " ngrams"]:
-    """A number for each n-gram of a level: the number of its context in the upper bits, and the word."""
+    """Return a number for each n-gram of a level: the number of its context in the upper bits, and the word."""
     keys: Int64[ndarray, " ngrams"] = np.repeat(contexts.astype(np.int64) << _WORD_BITS, level.children)
     keys |= level.words
     return keys
@@ -196,7 +198,7 @@ def keys_of(contexts: Int[ndarray, " contexts"], level: Level) -> Int64[ndarray,
 def sum_by_key(
     keys: Int64[ndarray, " keys"], counts: Int[ndarray, " keys"], contexts: int
 ) -> tuple[Level, Int32[ndarray, " keys"]]:
-    """The level of the distinct keys, with the sums of their counts; and the place of each key in it.
+    """Return the level of the distinct keys, with the sums of their counts; and the place of each key in it.
 
     keys: of `keys_of`, with contexts below `contexts`.
     """
@@ -216,7 +218,9 @@ def sum_by_key(
 
 
 def join_sections(parts: Sequence[Section], tokens: int) -> Counts:
-    """The counts of all words, from the sections of consecutive ranges. tokens: of the text, which limit counts."""
+    """Return the counts of all words, from the sections of consecutive ranges. tokens: of the text, which limit
+    counts.
+    """
     unigrams = np.concatenate([part.counts for part in parts])
     orders = range(len(parts[0].levels))
     level_sizes = [unigrams.size, *(sum(part.levels[order].words.size for part in parts) for order in orders)]

@@ -44,12 +44,12 @@ _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 @contextmanager
 def local_session(master: str = "local[2]", *, memory: int | str | None = None) -> Iterator[SparkSession]:
-    """A Spark session that ends with the block. master: local[2] has two workers here; spark://host:port is a cluster.
+    """Yield a Spark session that ends with the block.
 
-    memory: that of each Java process, such as '4G'; by default 2 GB for the one here, and the cluster's default for
-    others. Nothing listens on addresses other than this machine's own. What Java prints goes to no screen. Raises
-    SettingError where pyspark or Java is missing, where the master cannot be reached, and where this process has a
-    session already.
+    master: local[2] has two workers here; spark://host:port is a cluster. memory: that of each Java process, such as
+    '4G'; by default 2 GB for the one here, and the cluster's default for others. Nothing listens on addresses other
+    than this machine's own. What Java prints goes to no screen. Raises SettingError where pyspark or Java is missing,
+    where the master cannot be reached, and where this process has a session already.
 
     good:  with chainrule.spark.local_session("local[4]") as session: chainrule.spark.train(session, "corpus.txt")
     """
@@ -105,7 +105,7 @@ def local_session(master: str = "local[2]", *, memory: int | str | None = None) 
 
 
 def _stop(session: SparkSession) -> None:
-    """Ends a session, also one whose Java process has ended; what was raised before stays the error."""
+    """End a session, also one whose Java process has ended; what was raised before stays the error."""
     from py4j.protocol import Py4JError
 
     try:
@@ -116,7 +116,7 @@ def _stop(session: SparkSession) -> None:
 
 
 def _forget_java() -> None:
-    """Lets pyspark start another Java process: it asks the last one even where that has ended."""
+    """Let pyspark start another Java process: it asks the last one even where that has ended."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -126,7 +126,7 @@ def _forget_java() -> None:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Leaves Ctrl-C as it was: Spark's handler calls Java in the middle of another call, and prints how that failed."""
+    """Leave Ctrl-C as it was: Spark's handler calls Java in the middle of another call, and prints how that failed."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -137,7 +137,7 @@ def _own_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _quiet_interrupts() -> Iterator[None]:
-    """py4j's record of each call that was interrupted goes to no screen."""
+    """Keep py4j's record of each call that was interrupted off the screen."""
 
     def is_other(record: logging.LogRecord) -> bool:
         return not record.getMessage().endswith("while sending command.")
@@ -154,7 +154,7 @@ def _quiet_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _errors_to(file: IO[bytes]) -> Iterator[None]:
-    """Processes that start meanwhile write their errors into a file."""
+    """Let processes that start meanwhile write their errors into a file."""
     sys.stderr.flush()
     screen = os.dup(_STANDARD_ERROR)
     os.dup2(file.fileno(), _STANDARD_ERROR)
@@ -166,7 +166,7 @@ def _errors_to(file: IO[bytes]) -> Iterator[None]:
 
 
 def check_packages() -> None:
-    """Raises SettingError where pyspark or pyarrow is missing."""
+    """Raise SettingError where pyspark or pyarrow is missing."""
     try:
         import pyarrow  # noqa: F401
         import pyspark  # noqa: F401
@@ -177,7 +177,7 @@ def check_packages() -> None:
 
 
 def check_java() -> None:
-    """Raises SettingError where there is no Java that Spark can use."""
+    """Raise SettingError where there is no Java that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     advice = f"install Java {_JAVA} (Debian, Ubuntu: apt install openjdk-{_JAVA}-jre-headless), or set JAVA_HOME"
@@ -194,7 +194,7 @@ def check_java() -> None:
 
 @contextmanager
 def explain_failures(action: str) -> Iterator[None]:
-    """Turns Spark's errors into an EstimationError of one line. action: what was done, such as "counting"."""
+    """Turn Spark's errors into an EstimationError of one line. action: what was done, such as "counting"."""
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
@@ -212,19 +212,21 @@ def explain_failures(action: str) -> Iterator[None]:
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is why a call of Java ended."""
+    """Return whether Ctrl-C is why a call of Java ended."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
 
 
 def cause_of(error: object) -> str:
-    """The most informative line of a Spark error: the error of a Python worker, or the last cause that Java names."""
+    """Return the most informative line of a Spark error: the error of a Python worker, or the last cause that Java
+    names.
+    """
     named = [match for line in str(error).splitlines() if (match := _ERROR.match(line.strip()))]
     of_python = [match for match in named if not match[1] and not match[2].startswith(("org.", "java."))]
     return (of_python or named)[-1][2][:300] if named else first_line(error)
 
 
 def first_line(error: object) -> str:
-    """The first line of a message."""
+    """Return the first line of a message."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:300]

@@ -60,7 +60,7 @@ def _train_on_spark(
     json: bool,
     compact: bool,
 ) -> None:
-    """Trains on Spark in place of this machine. Raises CycloptsError, SettingError, TextError, ServiceError."""
+    """Train on Spark in place of this machine. Raises CycloptsError, SettingError, TextError, ServiceError."""
     from chainrule.features.spark.session import local_session
     from chainrule.features.spark.training import check_training
     from chainrule.features.spark.training import train as train_on_spark

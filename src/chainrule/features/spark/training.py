@@ -67,7 +67,7 @@ _PLACE_BITS = 32
 def learn_tokenizer(
     documents: Documents, parts: TokenizerParts, learner: Tokenizer
 ) -> tuple[Tokenizer, Int64[ndarray, " V"]]:
-    """The tokenizer with all tokens of a text, and the count of each; a tokenizer that does not grow as it is.
+    """Return the tokenizer with all tokens of a text, and the count of each; a tokenizer that does not grow, unchanged.
 
     parts: those of `learner`. Raises TextError.
     """
@@ -99,7 +99,7 @@ class _Words:
         self.places = np.zeros((3, 0), np.int64)
 
     def add(self, row: Any) -> None:
-        """Adds a row of WORDS; they may come in any order."""
+        """Add a row of WORDS; they may come in any order."""
         own = Vocabulary(row.tokens.split(b"\n") if row.tokens else ())
         ids = self.vocabulary.absorb(own)
         new = len(self.vocabulary) - self.counts.size
@@ -116,7 +116,10 @@ class _Words:
         self.places[:, ids[is_before]] = at[:, is_before]
 
     def added_to(self, learner: Tokenizer, *, in_order: bool) -> tuple[Tokenizer, Int64[ndarray, " V"]]:
-        """The learner with these tokens, and the count of each. in_order: of their places, or else of their bytes."""
+        """Return the learner with these tokens, and the count of each.
+
+        in_order: of their places, or else of their bytes.
+        """
         tokens = self.vocabulary.tokens()
         ordinary = range(len(MARKER_TOKENS), len(tokens))
         if in_order:
@@ -130,7 +133,7 @@ class _Words:
 
 
 def _raise_error(documents: Documents, rows: Any) -> None:
-    """Raises TextError for the first row with an error."""
+    """Raise TextError for the first row with an error."""
     errors = rows.where("error is not null").collect()
     if errors:
         row = min(errors, key=lambda row: (row.source, row.start))
@@ -161,7 +164,7 @@ def train(
     run_tokens: int = RUN_TOKENS,
     progress: ProgressOption = None,
 ) -> CausalModel:
-    """Trains an n-gram model; that of `chainrule.train` on the same text, bit for bit.
+    """Train an n-gram model; that of `chainrule.train` on the same text, bit for bit.
 
     texts: paths, whose lines are documents (with any scheme that Spark knows), or a data frame, whose rows are. column:
     the one of a data frame that holds the texts. The rows of a data frame have no order, so that ids are given in the
@@ -211,7 +214,7 @@ def train(
 def check_training(
     texts: Any, config: NGramConfig, tokenizer: TokenizerConfig, markers: Markers, *, tune: Any, shards: int | None
 ) -> None:
-    """Raises what `train` would raise, as far as that is known without Spark: TextError, SettingError."""
+    """Raise what `train` would raise, as far as that is known without Spark: TextError, SettingError."""
     if shards is not None:
         check_shards(shards)
         if tune is not None:
@@ -239,7 +242,7 @@ def count(
     run_tokens: int = RUN_TOKENS,
     progress: ProgressOption = None,
 ) -> dict[str, Any]:
-    """Writes the counts of all n-grams of a text to a file, as `chainrule count` does; returns the totals.
+    """Write the counts of all n-grams of a text to a file, as `chainrule count` does; return the totals.
 
     Arguments and errors: those of `train`; OutputError where the file cannot be written.
     """
@@ -295,7 +298,7 @@ def _read(
     disk_bytes: int,
     progress: Progress,
 ) -> _Text:
-    """Learns the words of a text, and prepares its counting. disk_bytes: for an n-gram at each token and order."""
+    """Learn the words of a text, and prepare its counting. disk_bytes: for an n-gram at each token and order."""
     check_packages()
     learner, kept = _tokenizer(tokenizer, markers)
     from chainrule.features.spark.workers import PARTS, TokenizerParts, count_sections
@@ -322,7 +325,7 @@ def _read(
 
 
 def _tokenizer(config: TokenizerConfig, markers: Markers) -> tuple[Tokenizer, list[bytes] | None]:
-    """The tokenizer before it learns words, and the tokens to keep where it is a saved one that has words.
+    """Return the tokenizer before it learns words, and the tokens to keep where it is a saved one that has words.
 
     Raises SettingError, ModelFormatError.
     """
@@ -342,7 +345,7 @@ def _tokenizer(config: TokenizerConfig, markers: Markers) -> tuple[Tokenizer, li
 def _limited(
     tokenizer: Tokenizer, counts: Int64[ndarray, " V"], config: TokenizerConfig, known: list[bytes] | None
 ) -> tuple[Tokenizer, Int64[ndarray, " kept"], Sequence[bytes]]:
-    """The tokenizer with the tokens that are kept, their counts, and the others, which become <unk>.
+    """Return the tokenizer with the tokens that are kept, their counts, and the others, which become <unk>.
 
     known: the tokens to keep; None to follow the configuration.
     """
@@ -363,7 +366,7 @@ def _limited(
 
 
 def _bounds(counts: Int64[ndarray, " V"], parts: int) -> list[int]:
-    """Cuts the words into at most this many ranges, which begin about equally many n-grams."""
+    """Cut the words into at most this many ranges, which begin about equally many n-grams."""
     begins = counts.copy()
     begins[BEGIN], begins[END] = counts[END], 0
     ends = np.cumsum(begins)
@@ -372,7 +375,7 @@ def _bounds(counts: Int64[ndarray, " V"], parts: int) -> list[int]:
 
 
 def _check_memory(text: _Text, order: int, advice: str) -> None:
-    """Raises EstimationError where this process, which joins the counts, has too little memory for all n-grams."""
+    """Raise EstimationError where this process, which joins the counts, has too little memory for all n-grams."""
     available = available_memory()
     tokens, documents = int(text.tokens.sum()), int(text.tokens[END])
     if available is None or _DRIVER_BYTES * order * tokens <= available:
@@ -387,7 +390,7 @@ def _check_memory(text: _Text, order: int, advice: str) -> None:
 
 
 def _joined(text: _Text, config: NGramConfig, progress: Progress) -> Counts:
-    """The counts of a text, as the local engine has them: all ranges, one after the other. Raises TextError."""
+    """Return the counts of a text, as the local engine has them: all ranges, one after the other. Raises TextError."""
     from chainrule.features.spark.workers import send_sections
 
     tokens = int(text.tokens.sum())

@@ -35,7 +35,7 @@ _TYPES = {"long": "int64", "binary": "binary", "string": "string", "double": "fl
 
 
 def batch_of(schema: str, *rows: tuple[Any, ...]) -> RecordBatch:
-    """A batch of rows. schema: as Spark writes it."""
+    """Return a batch of rows. schema: as Spark writes it."""
     import pyarrow as pa  # not at the top: the driver says it if this is missing
 
     fields = [field.split() for field in schema.split(", ")]
@@ -45,7 +45,7 @@ def batch_of(schema: str, *rows: tuple[Any, ...]) -> RecordBatch:
 
 
 def batches_of(schema: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[RecordBatch]:
-    """Rows in batches of some megabytes, since each batch costs time, and small rows are many."""
+    """Yield rows in batches of some megabytes, since each batch costs time, and small rows are many."""
     waiting: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:
@@ -61,7 +61,7 @@ def batches_of(schema: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[RecordB
 def task(
     batched: Callable[[Iterable[R]], Iterator[RecordBatch]],
 ) -> Callable[[Callable[P, Iterator[R]]], Callable[P, Iterator[RecordBatch]]]:
-    """A decorator for the work of a task, which gives rows: they go in batches, and kernels run on one thread.
+    """Return a decorator for the work of a task, which gives rows: they go in batches, and kernels run on one thread.
 
     Spark runs a task on each core.
     """
@@ -78,13 +78,13 @@ def task(
 
 
 def rows_of(batches: Iterable[RecordBatch]) -> Iterator[tuple[Any, ...]]:
-    """The rows of batches, as tuples."""
+    """Yield the rows of batches, as tuples."""
     for batch in batches:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def rows_at_driver(frame: DataFrame) -> Iterator[Row]:
-    """The rows of a data frame, a partition of which is in Java's memory at a time.
+    """Return the rows of a data frame, a partition of which is in Java's memory at a time.
 
     The iterator is that of the RDD: all that a data frame's own has returned stays in the memory of Spark 4.3, where
     its scheduler keeps the jobs of a query (DAGScheduler.activeQueryToJobs) that is over before they begin.
@@ -94,7 +94,7 @@ def rows_at_driver(frame: DataFrame) -> Iterator[Row]:
 
 
 def groups_of(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, Iterator[tuple[Any, ...]]]]:
-    """Rows that follow one another and have the same first value, and that value."""
+    """Return rows that follow one another and have the same first value, and that value."""
     return itertools.groupby(rows_of(batches), key=lambda row: row[0])
 
 
@@ -114,7 +114,7 @@ class Chunk(NamedTuple):
 
 
 def chunks_of(part: int, name: str, kind: str, data: UInt8[ndarray, " bytes"]) -> Iterator[Chunk]:
-    """The chunks of some bytes; one if there are none."""
+    """Yield the chunks of some bytes; one if there are none."""
     for start in range(0, max(1, data.size), ROW_BYTES):
         yield Chunk(part, name, kind, start, data.size, data[start : start + ROW_BYTES].tobytes())
 
@@ -122,7 +122,7 @@ def chunks_of(part: int, name: str, kind: str, data: UInt8[ndarray, " bytes"]) -
 def gather_chunks(
     rows: DataFrame, size: int, room_for: Callable[[int], UInt8[ndarray, " bytes"]], on_chunk: Callable[[int], None]
 ) -> dict[tuple[int, str], tuple[str, UInt8[ndarray, " bytes"]]]:
-    """By part and name, the kind and the bytes of all chunks.
+    """Return, by part and name, the kind and the bytes of all chunks.
 
     rows: of CHUNKS. size: about how many bytes they have. room_for: makes an array of so many bytes. on_chunk: called
     after each chunk with the bytes that came until then.
@@ -165,7 +165,7 @@ class Message(NamedTuple):
 
 
 def message_batches(messages: Iterable[Message]) -> Iterator[RecordBatch]:
-    """Batches of MESSAGES. No two messages have the same part, kind, level and source."""
+    """Return batches of MESSAGES. No two messages have the same part, kind, level and source."""
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for *key, data in messages:
@@ -176,7 +176,7 @@ def message_batches(messages: Iterable[Message]) -> Iterator[RecordBatch]:
 
 
 def messages_by_part(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, dict[str, list[Message]]]]:
-    """Each part, and the messages to it by their kind. batches: of MESSAGES, in the order of SORTED_BY."""
+    """Yield each part, and the messages to it by their kind. batches: of MESSAGES, in the order of SORTED_BY."""
     for part, rows in groups_of(batches):
         by_kind: dict[str, list[Message]] = defaultdict(list)
         for message in messages_of(rows):
@@ -185,7 +185,7 @@ def messages_by_part(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, dict
 
 
 def messages_of(rows: Iterable[Sequence[Any]]) -> Iterator[Message]:
-    """Messages, put together from rows in the order of SORTED_BY."""
+    """Yield messages, put together from rows in the order of SORTED_BY."""
     for (part, kind, level, source), pieces in itertools.groupby(rows, key=lambda row: tuple(row[:4])):
         yield Message(part, kind, level, source, bytearray().join(piece[5] for piece in pieces))
 
@@ -194,13 +194,13 @@ _KINDS = [np.dtype(kind) for kind in (np.int32, np.int64, np.float32, np.float64
 
 
 def pack(*arrays: ndarray[Any, Any]) -> bytes:
-    """Arrays of one dimension as bytes: how many there are, the kind and the size of each, and their numbers."""
+    """Return arrays of one dimension as bytes: how many there are, the kind and the size of each, and their numbers."""
     header = [len(arrays), *(number for array in arrays for number in (_KINDS.index(array.dtype), array.size))]
     return b"".join(np.ascontiguousarray(array).data for array in [np.array(header, np.int64), *arrays])
 
 
 def unpack(data: bytes | bytearray) -> list[ndarray[Any, Any]]:
-    """The arrays that `pack` packed; they can be written to, and lie in `data` where that can."""
+    """Return the arrays that `pack` packed; they can be written to, and lie in `data` where that can."""
     room = data if isinstance(data, bytearray) else bytearray(data)
     (number,) = np.frombuffer(room, np.int64, 1).tolist()
     header = np.frombuffer(room, np.int64, 2 * number, 8).tolist()

@@ -53,7 +53,7 @@ class TokenizerParts:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, *, grows: bool, are_lines: bool) -> TokenizerParts:
-        """The parts of a tokenizer. are_lines: whether the documents are the lines of files."""
+        """Return the parts of a tokenizer. are_lines: whether the documents are the lines of files."""
         tokens = b"\n".join(tokenizer.vocabulary.tokens()[len(MARKER_TOKENS) :])
         definition = getattr(tokenizer.splitter, "definition", None)  # of a subword tokenizer
         steps = tokenizer.normaliser.steps
@@ -73,9 +73,10 @@ class TokenizerParts:
 
 
 def learn_words(batches: Iterable[RecordBatch], parts: TokenizerParts) -> Iterator[RecordBatch]:
-    """Rows of WORDS: for every piece of a file, its new tokens in the order of first occurrence, and their counts.
+    """Yield rows of WORDS: for every piece of a file, its new tokens in the order of first occurrence, and their
+    counts.
 
-    Of a tokenizer that does not grow: the counts of its own tokens, of all pieces together.
+    Of a tokenizer that does not grow: the counts of its tokens, in the whole file.
     """
     place = (0, 0)
     set_threads(1)
@@ -110,7 +111,9 @@ def _words(source: int, start: int, number: int, own: Vocabulary, counts: np.nda
 def count_sections(
     batches: Iterable[RecordBatch], parts: TokenizerParts, config: NGramConfig, bounds: list[int], run_tokens: int
 ) -> Iterator[tuple[int, bytes, str | None]]:
-    """Rows of PARTS: the counts of runs of about `run_tokens` tokens, cut by the first word of n-grams at `bounds`."""
+    """Yield rows of PARTS: the counts of runs of about `run_tokens` tokens, cut by the first word of n-grams at
+    `bounds`.
+    """
     from chainrule.ngram.training import count_stream
 
     def cut(run: list[np.ndarray]) -> Iterator[tuple[int, bytes, str | None]]:
@@ -134,13 +137,13 @@ def count_sections(
 
 
 def merged_parts(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, Section | str]]:
-    """Each part, and the sum of its sections or the error of a text. batches: of PARTS, in the order of parts."""
+    """Yield each part, and the sum of its sections or the error of a text. batches: of PARTS, in the order of parts."""
     for part, rows in groups_of(batches):
         yield part, _sum_of(rows)
 
 
 def _sum_of(rows: Iterable[tuple[int, bytes, str | None]]) -> Section | str:
-    """Sections are added up as they come, so that those of a large text are never all in memory."""
+    """Add up sections as they come, so that those of a large text are never all in memory."""
     waiting: list[Section] = []
     ngrams, limit = 0, _WAITING_NGRAMS
     for _, data, error in rows:
@@ -156,7 +159,7 @@ def _sum_of(rows: Iterable[tuple[int, bytes, str | None]]) -> Section | str:
 
 @task(partial(batches_of, CHUNKS))
 def send_sections(batches: Iterable[RecordBatch]) -> Iterator[Chunk]:
-    """Rows of CHUNKS: what `merged_parts` gives, for the driver."""
+    """Yield rows of CHUNKS: what `merged_parts` gives, for the driver."""
     for part, section in merged_parts(batches):
         name, data = ("error", section.encode()) if isinstance(section, str) else ("section", section.pack())
         yield from chunks_of(part, name, "", np.frombuffer(data, np.uint8))
@@ -165,7 +168,7 @@ def send_sections(batches: Iterable[RecordBatch]) -> Iterator[Chunk]:
 def score_rows(
     batches: Iterable[RecordBatch], folder: str, other: str | None, column: int, names: list[str]
 ) -> Iterator[RecordBatch]:
-    """The rows of a data frame with their scores, as `chainrule.filter` scores documents. column: of the text."""
+    """Yield the rows of a data frame with their scores, as `chainrule.filter` scores documents. column: of the text."""
     from chainrule.features.corpus.filter import document_scores
 
     set_threads(1)
@@ -179,7 +182,7 @@ def score_rows(
 
 
 def likelihoods(batches: Iterable[RecordBatch], folder: str, *, are_lines: bool) -> Iterator[RecordBatch]:
-    """Rows of SCORES: the log-probability, tokens and bytes of each document."""
+    """Yield rows of SCORES: the log-probability, tokens and bytes of each document."""
     from chainrule.evaluation.token_scores import score_documents
     from chainrule.protocol import END
 
@@ -201,7 +204,9 @@ def likelihoods(batches: Iterable[RecordBatch], folder: str, *, are_lines: bool)
 
 @cache
 def _model(folder: str) -> Model:
-    """A model that a worker's process opens once; its arrays are mapped, and shared by the workers of a machine."""
+    """Return a model that a worker's process opens once; its arrays are mapped, and shared by the workers of a
+    machine.
+    """
     from chainrule.models.files.opening import load
     from chainrule.models.model import Model
 

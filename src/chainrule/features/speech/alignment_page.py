@@ -34,7 +34,7 @@ def alignment_figure(
     step: float,
     rate: int,
 ) -> Figure:
-    """Characters over the spectrogram, and below the probability of each label at each step.
+    """Return characters over the spectrogram, and below the probability of each label at each step.
 
     characters: each with its first second and its last. labels: of the columns after the blank's. step: the seconds of
     a step. rate: samples a second. Raises SettingError where matplotlib is missing.

@@ -87,7 +87,7 @@ class DecodedUtterance:
         return self.nbest[0].text
 
     def shown(self, number: int | None = None, frame: float = 1, nbest: int = 1) -> Shown:
-        """The best text as a line; of a sound, with its path, or several in the format of Moses.
+        """Return the best text as a line; of a sound, with its path, or several in the format of Moses.
 
         number: of the sound, from 0; None where only texts are shown. frame, nbest: as for `as_json`.
         """
@@ -103,8 +103,9 @@ class DecodedUtterance:
         return Shown(text, self.as_json(frame, nbest), self.to_records(frame, nbest))
 
     def as_json(self, frame: float = 1, nbest: int = 1) -> dict[str, Any]:
-        """The best text for JSON, with its scores and words. frame: seconds of a frame; 1: words have the numbers of
-        frames. nbest: more than 1 adds other texts.
+        """Return the best text for JSON, with its scores and words.
+
+        frame: seconds of a frame; 1: words have the numbers of frames. nbest: more than 1 adds other texts.
         """
         best = self._row(self.nbest[0], frame)
         if nbest > 1:
@@ -112,7 +113,7 @@ class DecodedUtterance:
         return best
 
     def to_records(self, frame: float = 1, nbest: int = 1) -> list[dict[str, Any]]:
-        """A row for each of the best texts. frame, nbest: as for `as_json`."""
+        """Return a row for each of the best texts. frame, nbest: as for `as_json`."""
         return [self._row(heard, frame) for heard in self.nbest[:nbest]]
 
     def _row(self, heard: Heard, frame: float) -> dict[str, Any]:
@@ -123,7 +124,10 @@ class DecodedUtterance:
         return {"id": self.id, "text": heard.text, "ctc": heard.ctc, "lm": heard.lm, "words": words}
 
     def to_dict(self, most: int | None = None) -> dict[str, Any]:
-        """As a list that `rescore` reads, where another model replaces `fusion`. most: how many hypotheses at most."""
+        """Return the texts as a list that `rescore` reads, where another model replaces `fusion`.
+
+        most: how many hypotheses at most.
+        """
         hypotheses = [
             {"text": heard.text, "scores": {"ctc": heard.ctc, "fusion": heard.lm}} for heard in self.nbest[:most]
         ]
@@ -133,7 +137,7 @@ class DecodedUtterance:
 
 @takes(CtcOptions)
 def decode_ctc(outputs: Outputs, model: Model | None, options: CtcOptions) -> Iterator[DecodedUtterance]:
-    """Decodes the outputs of a network that was trained by CTC, lazily.
+    """Decode the outputs of a network that was trained by CTC, lazily.
 
     outputs: a matrix, (frames, labels), of logits, log-probabilities or probabilities; several; or a file: .npy,
     .npz or JSON lines. model: any language model, or None. The options are those of `CtcOptions`. Raises TextError,
@@ -150,13 +154,13 @@ class Decodes(Protocol):
     """What makes texts of an utterance."""
 
     def decode(self, utterance: Utterance) -> DecodedUtterance:
-        """Raises SettingError, which says where."""
+        """Return the texts of an utterance. Raises SettingError, which says where."""
 
 
 def decoded(
     utterances: Iterable[Utterance | TextError], decoder: Decodes, options: DecodingOptions
 ) -> Iterator[DecodedUtterance]:
-    """Decodes one utterance after the other. Raises TextError, SettingError; `on_error` gets them if it is given."""
+    """Decode one utterance after the other. Raises TextError, SettingError; `on_error` gets them if it is given."""
     with showing(options.progress) as progress:
         for number, utterance in enumerate(utterances, 1):
             try:
@@ -178,7 +182,10 @@ class Decoder:
     def __init__(
         self, model: Model | None, options: DecodingOptions, labels: tuple[str, ...] | Alphabet | None = None
     ) -> None:
-        """labels: of the columns, or an alphabet as it is; by default those of each utterance. Raises SettingError."""
+        """Prepare the search.
+
+        labels: of the columns, or an alphabet; by default those of each utterance. Raises SettingError.
+        """
         self._labels = tuple(labels.labels) if isinstance(labels, Alphabet) else labels
         self._hotwords = Hotwords.of(options.hotwords, options.hotword_weight)
         self._expected = [looked_up(word) for phrase in options.hotwords for word in phrase.split()]
@@ -203,7 +210,7 @@ class Decoder:
             self._alphabet(self._labels)
 
     def decode(self, utterance: Utterance) -> DecodedUtterance:
-        """Raises SettingError, which says where."""
+        """Decode an utterance. Raises SettingError, which says where."""
         given = self._labels if self._labels is not None else utterance.labels
         if given is None:
             raise SettingError(f"{utterance.place}: there are no labels for the columns; name them with labels")

@@ -52,7 +52,7 @@ class SoundAlignment:
         return alignment_figure(title, aligned.frames, aligned.log_probs, characters, self.labels, self.step, self.rate)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes a self-contained page, .html, or a picture, .svg or .png. Raises OutputError, SettingError."""
+        """Write a self-contained page, .html, or a picture, .svg or .png. Raises OutputError, SettingError."""
         target = Path(path)
         check_picture_target(target, overwrite=overwrite)
         if target.suffix.lower() != ".html":
@@ -76,7 +76,7 @@ class SoundAlignment:
 
 
 def attend_sound(model: SpeechModel, sound: Sound | str | os.PathLike[str], text: str | None = None) -> SoundAlignment:
-    """When a speech model hears each character of a text, by the likeliest alignment.
+    """Return when a speech model hears each character of a text, by the likeliest alignment.
 
     sound: a file, or a `Sound`. text: by default what the model writes. Raises TextError where the text has a character
     that the model never writes, or more of them than the sound has steps; SettingError where nothing was heard.

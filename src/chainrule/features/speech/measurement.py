@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.json import finite_figures
 from chainrule.base.tables import text_table
 from chainrule.evaluation.resampling import Estimate, interval_of_sums
-from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
+from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chainrule.evaluation.texts.error_rates import CorpusMeasure
+    from chainrule.features.metrics.error_rates import CorpusMeasure
 
 _MEASURES: tuple[CorpusMeasure, ...] = (WordErrors(), CharacterErrors())
 ALONE, FUSED = "the network alone", "with the language model"
@@ -40,7 +40,7 @@ class SpeechMeasurement:
     def of(
         cls, references: Sequence[str], alone: Sequence[str], fused: Sequence[str] | None = None
     ) -> SpeechMeasurement:
-        """alone: the texts by the network. fused: those with a language model."""
+        """Return the error rates of some texts. alone: the texts by the network. fused: those with a language model."""
         ways = {ALONE: list(alone)} | ({} if fused is None else {FUSED: list(fused)})
         rows = {way: {own.short: own.statistics(texts, references) for own in _MEASURES} for way, texts in ways.items()}
         rates = {
@@ -80,7 +80,7 @@ class SpeechMeasurement:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures by name, as shares: a row for pandas."""
+        """Return the figures by name, as shares: a row for pandas."""
         figures: dict[str, Any] = {"sounds": self.sounds, "words": self.words, "characters": self.characters}
         named = {"": self.rates[ALONE], "fused_": self.rates.get(FUSED), "gain_": self.gain}
         for prefix, rates in named.items():
@@ -90,11 +90,11 @@ class SpeechMeasurement:
         return figures
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row of the figures."""
+        """Return a row of the figures."""
         return [self.to_dict()]
 
     def as_json(self) -> dict[str, Any]:
-        """`to_dict` for JSON, with null for what is not defined."""
+        """Return `to_dict` for JSON, with null for what is not defined."""
         return finite_figures(self.to_dict())
 
 

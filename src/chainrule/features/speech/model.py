@@ -76,7 +76,7 @@ class SpeechModel(AnyModel):
 
     @classmethod
     def open(cls, path: Path, options: OpenOptions, progress: Progress) -> Self:
-        """As `AnyModel.open`."""
+        """Implement `AnyModel.open`."""
         from chainrule.features.speech.network import put_together_speech
 
         entry, arrays, _, _ = open_model(path)
@@ -86,11 +86,11 @@ class SpeechModel(AnyModel):
         return cls(network, entry.record)
 
     def drawn_network(self) -> Any:
-        """As `AnyModel.drawn_network`."""
+        """Implement `AnyModel.drawn_network`."""
         return self.network
 
     def info(self, *, size: int | None = None) -> ModelInfo:
-        """As `AnyModel.info`."""
+        """Implement `AnyModel.info`."""
         name = f"none; it writes {''.join(self.labels)!r}"
         return info_of_network(FAMILY, name, len(self.labels) + 1, self.record, size=size)  # and the blank
 
@@ -116,11 +116,11 @@ class SpeechModel(AnyModel):
         return Alphabet(["", *self.labels], is_bpe=False)
 
     def sound(self, given: Sound | str | os.PathLike[str]) -> Sound:
-        """A sound at the rate that the network reads. Raises TextError."""
+        """Return a sound at the rate that the network reads. Raises TextError."""
         return given if isinstance(given, Sound) else read_sound(given, self.network.config.rate)
 
     def frames(self, given: Sound | str | os.PathLike[str]) -> Int16[ndarray, "T M"]:
-        """The log-mel frames of a sound, in steps of 1/512 of a nat. Raises TextError."""
+        """Return the log-mel frames of a sound, in steps of 1/512 of a nat. Raises TextError."""
         sound, config = self.sound(given), self.network.config
         if sound.rate != config.rate:
             raise TextError(
@@ -130,7 +130,7 @@ class SpeechModel(AnyModel):
         return log_mel(sound, config.mels)
 
     def log_probs(self, given: Sound | str | os.PathLike[str]) -> Float32[ndarray, "S C"]:
-        """What the network hears: log-probabilities of the blank and of each label, a row for each step.
+        """Return what the network hears: log-probabilities of the blank and of each label, a row for each step.
 
         Raises TextError.
         """
@@ -140,7 +140,8 @@ class SpeechModel(AnyModel):
     def transcribe(
         self, sounds: Iterable[Sound | str | os.PathLike[str]], options: TranscribeOptions
     ) -> Iterator[DecodedUtterance]:
-        """What is said in each sound, the likeliest texts first, lazily; frames of words are `step_seconds` long.
+        """Return what is said in each sound, the likeliest texts first, lazily; frames of words are `step_seconds`
+        long.
 
         sounds: files, or `Sound`s. The options are those of `TranscribeOptions`. Raises TextError, SettingError; of a
         single sound, `on_error` gets them if it is given.
@@ -153,8 +154,8 @@ class SpeechModel(AnyModel):
 
     @takes(TranscribeOptions)
     def evaluate(self, transcripts: Sequence[Transcript], options: TranscribeOptions) -> SpeechMeasurement:
-        """Word and character error rates of the texts that the model writes, with intervals: of the likeliest label of
-        each step, and with a language model, if one is given, also the gain by it.
+        """Return word and character error rates of the texts that the model writes, with intervals: of the likeliest
+        label of each step, and with a language model, if one is given, also the gain by it.
 
         transcripts: as `read_transcripts` gives them. The options are those of `TranscribeOptions`. Raises TextError,
         SettingError.
@@ -179,7 +180,7 @@ class SpeechModel(AnyModel):
         return SpeechMeasurement.of(references, greedy, with_model)
 
     def align(self, given: Sound | str | os.PathLike[str], text: str | None = None) -> AlignedText:
-        """When each character of a text is said in a sound, by the likeliest alignment (Viterbi).
+        """Return when each character of a text is said in a sound, by the likeliest alignment (Viterbi).
 
         text: by default what the network writes itself. Raises TextError where it has a character that is no label, or
         needs more steps than there are.
@@ -195,7 +196,7 @@ class SpeechModel(AnyModel):
         return AlignedText("".join(own for own, *_ in characters), characters, aligned.log_prob, frames, log_probs)
 
     def columns(self, text: str) -> list[int]:
-        """The columns of a text's characters. Raises TextError where one is no label."""
+        """Return the columns of a text's characters. Raises TextError where one is no label."""
         column = {label: number for number, label in enumerate(self.labels, 1)}
         unknown = sorted(set(text) - set(column))
         if unknown:
@@ -204,7 +205,7 @@ class SpeechModel(AnyModel):
 
     @shows_progress
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
-        """Writes a model folder. Raises OutputError."""
+        """Write a model folder. Raises OutputError."""
         from chainrule.neural.saving import arrays_of
 
         tokenizer = Tokenizer.untrained("whitespace")  # of none of its texts, but every folder has one
@@ -257,12 +258,12 @@ class _Greedy:
         self._model = model
 
     def decode(self, utterance: Utterance) -> DecodedUtterance:
-        """As `Decoder.decode`."""
+        """Implement `Decoder.decode`."""
         return self._model._greedy(utterance)
 
 
 def _words(characters: Sequence[tuple[str, int, int]]) -> tuple[HeardWord, ...]:
-    """Words with their first step, and the one after their last."""
+    """Return words with their first step, and the one after their last."""
     words: list[HeardWord] = []
     is_new = True
     for character, start, stop in characters:

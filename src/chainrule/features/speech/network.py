@@ -57,7 +57,7 @@ class SpeechNetwork(nn.Module):
         self.output = nn.Linear(self.layers.width, 1 + len(config.labels))
 
     def forward(self, batch: SoundBatch) -> tuple[Float[Tensor, "B S C"], Int64[Tensor, " B"]]:
-        """Scores of labels before softmax, and how many steps each sound has."""
+        """Return the scores of labels before softmax, and how many steps each sound has."""
         if self.training and self.config.masks:
             batch = _masked(batch, self.config.masks)
         x, lengths = self._convolved(*batch)
@@ -81,7 +81,7 @@ class SpeechNetwork(nn.Module):
 
     @torch.inference_mode()
     def log_probs(self, frames: Float32[ndarray, "T M"]) -> Float32[ndarray, "S C"]:
-        """Log-probabilities of a single sound, so that they do not depend on others."""
+        """Return log-probabilities of a single sound, so that they do not depend on others."""
         use_threads()
         follow_load()
         self.eval()
@@ -89,16 +89,16 @@ class SpeechNetwork(nn.Module):
         return np.asarray(scores[0].float().log_softmax(-1).numpy())
 
     def steps(self, frames: int) -> int:
-        """The steps of a sound of so many frames."""
+        """Return the steps of a sound of so many frames."""
         return -(-frames // self.config.stacked)
 
     def matrices(self) -> list[nn.Parameter]:
-        """The hidden matrices, for Muon."""
+        """Return the hidden matrices, for Muon."""
         return [weight for weight in self.layers.parameters() if weight.ndim == 2]
 
 
 def _masked(batch: SoundBatch, masks: int) -> SoundBatch:
-    """Hides stretches of time and bands of pitch, as many as `masks` of each in every sound (SpecAugment, Park 2019).
+    """Hide stretches of time and bands of pitch, as many as `masks` of each in every sound (SpecAugment, Park 2019).
 
     What is hidden becomes 0, the mean. Places and widths are uniform; a stretch is at most a fifth of a sound.
     """
@@ -119,7 +119,7 @@ def _masked(batch: SoundBatch, masks: int) -> SoundBatch:
 
 
 def _layers(config: SpeechConfig, inputs: int) -> Any:
-    """What reads the stacked frames: (B, S, inputs) to (B, S, width), both ways."""
+    """Return the layers that read the stacked frames: (B, S, inputs) to (B, S, width), both ways."""
     shared: dict[str, Any] = {
         "width": config.width,
         "layers": config.layers,
@@ -133,7 +133,7 @@ def _layers(config: SpeechConfig, inputs: int) -> Any:
 
 
 def batch_of(sounds: Sequence[Float32[ndarray, "T M"]], device: torch.device | None = None) -> SoundBatch:
-    """Normalised frames as a batch, on a device."""
+    """Return normalised frames as a batch, on a device."""
     lengths = [len(own) for own in sounds]
     padded = np.zeros((len(sounds), max(lengths), sounds[0].shape[1]), np.float32)
     for row, own in zip(padded, sounds, strict=True):
@@ -142,7 +142,7 @@ def batch_of(sounds: Sequence[Float32[ndarray, "T M"]], device: torch.device | N
 
 
 def put_together_speech(settings: object, arrays: dict[str, ndarray]) -> SpeechNetwork:
-    """A network from its settings and arrays, which it uses without a copy. Raises ModelFormatError."""
+    """Return a network from its settings and arrays, which it uses without a copy. Raises ModelFormatError."""
     config: SpeechConfig = config_from_json(SpeechConfig, settings)
     if not config.labels:
         raise ModelFormatError("the setting labels is missing; expected the characters that the network writes")

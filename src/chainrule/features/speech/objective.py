@@ -47,7 +47,7 @@ class SpokenExample(NamedTuple):
 
 
 def least_steps(labels: Int64[ndarray, " labels"]) -> int:
-    """The fewest steps that labels can have: one for each, and a blank between equal neighbours."""
+    """Return the fewest steps that labels can have: one for each, and a blank between equal neighbours."""
     return len(labels) + int(np.count_nonzero(labels[1:] == labels[:-1]))
 
 
@@ -67,10 +67,10 @@ def ctc_job(
     origin: dict[str, Any],
     count_errors: CountErrors,
 ) -> TrainingJob[SpeechNetwork]:
-    """A job that trains a network that hears. Raises TextError, SettingError.
+    """Return a job that trains a network that hears. Raises TextError, SettingError.
 
     examples: each long enough for its labels. held_out: to validate on; may be none. origin: what identifies them, see
-    `TrainingJob.text`. count_errors: of texts.
+    `TrainingJob.text`. count_errors: counts the errors in texts.
     """
     if not examples:
         raise TextError("there is no sound to learn from; at least one is needed")
@@ -103,7 +103,10 @@ class CtcObjective(ExampleObjective[SpokenExample]):
         held_out: Sequence[SpokenExample],
         count_errors: CountErrors,
     ) -> None:
-        """Raises SettingError if a step cannot be divided among processes and parts."""
+        """Prepare the examples for training and validation.
+
+        Raises SettingError if a step cannot be divided among processes and parts.
+        """
         self.network, self.count_errors = network, count_errors
         weights = sum(weight.numel() for weight in network.parameters())
         super().__init__(
@@ -126,7 +129,7 @@ class CtcObjective(ExampleObjective[SpokenExample]):
 
     @torch.no_grad()
     def validate(self, tokens: int) -> ValidationResult:
-        """The loss, and `accuracy`: 1 - errors / characters of the likeliest labels of each step, at least 0.
+        """Return the loss, and `accuracy`: 1 - errors / characters of the likeliest labels of each step, at least 0.
 
         The best weights have the highest accuracy, and of equal ones the lowest loss: CTC's loss may rise for long
         while errors still fall.
@@ -148,7 +151,9 @@ class CtcObjective(ExampleObjective[SpokenExample]):
         return ValidationResult(loss, max(1, int(labels)), figures, -accuracy + _TIE * loss)
 
     def unigram_loss(self) -> float:
-        """The loss of a predictor that does not hear: it knows how frequent labels are, and how many there are."""
+        """Return the loss of a predictor that does not hear: it knows how frequent labels are, and how many there
+        are.
+        """
         counts = np.bincount(
             np.concatenate([example.labels for example in self.examples]), minlength=1 + len(self.network.config.labels)
         )[1:]
@@ -165,7 +170,7 @@ class CtcObjective(ExampleObjective[SpokenExample]):
         ]
 
     def _greedy(self, scores: Tensor, steps: Tensor) -> list[str]:
-        """The texts of the likeliest label at each step: runs become one label, and blanks go."""
+        """Return the texts of the likeliest label at each step: runs become one label, and blanks go."""
         names, texts = self.network.config.labels, []
         for row, count in zip(scores.argmax(-1).cpu().numpy(), steps.tolist(), strict=True):
             path = row[:count]
@@ -183,7 +188,7 @@ class CtcObjective(ExampleObjective[SpokenExample]):
 
 
 def _ctc_loss(scores: Tensor, steps: Tensor, part: MicroBatch) -> Tensor:
-    """The loss in nats, summed over the sounds. scores: (B, S, C) before softmax."""
+    """Return the loss in nats, summed over the sounds. scores: (B, S, C) before softmax."""
     log_probs = scores.float().log_softmax(-1).transpose(0, 1)  # (S, B, C)
     return F.ctc_loss(log_probs, part.targets, steps, part.target_lengths, blank=BLANK, reduction="sum")
 
@@ -192,8 +197,9 @@ _SOUNDS = 16  # in a step of a network that hears
 
 
 def with_speech_defaults(training: TrainingConfig) -> TrainingConfig:
-    """As `with_defaults`, for a network that hears, which learns by AdamW. A short run keeps its batch: from a
-    much smaller one CTC learns little. Raises SettingError.
+    """Return the settings of `with_defaults`, for a network that hears, which learns by AdamW.
+
+    A short run keeps its batch: from a much smaller one CTC learns little. Raises SettingError.
     """
     refuse_rows(training)
     training = replace(training, optimiser=training.optimiser or "adamw", batch=training.batch or _SOUNDS)
@@ -201,7 +207,7 @@ def with_speech_defaults(training: TrainingConfig) -> TrainingConfig:
 
 
 def speech_recipe(config: SpeechConfig, training: TrainingConfig) -> Recipe:
-    """As `recipe_for`, for a network that hears. training: the settings, with defaults filled in."""
+    """Return the recipe of `recipe_for`, for a network that hears. training: the settings, with defaults filled in."""
     is_recurrent = config.encoder != "transformer"
     if training.optimiser == "muon":
         rate, warm_up = 3e-3, 100

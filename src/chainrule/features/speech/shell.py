@@ -99,7 +99,7 @@ def ctc(
 
 
 def _noting_kinds(utterances: Iterable[DecodedUtterance]) -> Iterator[DecodedUtterance]:
-    """The utterances; a note says, once, where numbers were probabilities."""
+    """Yield the utterances; a note says, once, where numbers were probabilities."""
     is_said = False
     for utterance in utterances:
         if utterance.kind == "probabilities" and not is_said:
@@ -114,7 +114,7 @@ def _note_error(error: ChainruleError) -> None:
 
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
-    """Shows as notes what is logged about labels, as pyctcdecode logs it."""
+    """Show as notes what is logged about labels, as pyctcdecode logs it."""
     handler, logger = logging.Handler(), logging.getLogger("chainrule.features.speech")
     handler.emit = lambda record: note(record.getMessage())  # type: ignore[method-assign]
     logger.addHandler(handler)
@@ -125,7 +125,7 @@ def _warnings_as_notes() -> Iterator[None]:
 
 
 def _check_outputs(nbest_out: Path | None, times: Path | None, inputs: Sequence[str], *, overwrite: bool) -> None:
-    """Checks, before the work, that the files may be written. Raises CycloptsError, OutputError."""
+    """Check, before the work, that the files may be written. Raises CycloptsError, OutputError."""
     from chainrule.base.files import check_new_file
 
     for path in (nbest_out, times):
@@ -232,7 +232,7 @@ NO_MEASURING = SpeechMeasuring()
 
 
 def measure_speech(model: Path, measuring: SpeechMeasuring, given: Given) -> None:
-    """Measures a model that hears and shows the result. Raises as `ShellMeasure`."""
+    """Measure a model that hears and show the result. Raises as `ShellMeasure`."""
     from chainrule.features.speech.model import SpeechModel
     from chainrule.features.speech.sounds.transcripts import read_transcripts
     from chainrule.models.files.opening import load

@@ -128,7 +128,10 @@ def speech(
 
 
 def _read(path: str, config: SpeechConfig, progress: Bar, *, strict: bool) -> list[Transcript]:
-    """Raises TextError where there is none, or with `strict` one that cannot be read."""
+    """Return the transcripts of a file or folder.
+
+    Raises TextError where there is none, or with `strict` one that cannot be read.
+    """
     from chainrule.features.speech.sounds.transcripts import read_transcripts
 
     with bad_records(strict=strict) as on_bad:

@@ -102,7 +102,7 @@ _PARTS = ("", ".alphabet", ".constants", ".decoder", ".language_model")  # of py
 
 
 def install() -> None:
-    """Makes `import pyctcdecode` import this module, everywhere in this process."""
+    """Make `import pyctcdecode` import this module, everywhere in this process."""
     for name in _PARTS:
         sys.modules[f"pyctcdecode{name}"] = sys.modules[__name__]
 
@@ -119,7 +119,8 @@ class LanguageModel(WeightedLanguageModel):
         unk_score_offset: float = DEFAULT_UNK_LOGP_OFFSET,
         score_boundary: bool = DEFAULT_SCORE_LM_BOUNDARY,
     ) -> None:
-        """unigrams: the words that there are; without them, every beginning of a word costs unk_score_offset.
+        """Store the model, and the words that it knows. unigrams: the words that there are; without them, every
+        beginning of a word costs unk_score_offset.
 
         score_boundary: whether texts begin and end as sentences do.
         """
@@ -142,21 +143,21 @@ class LanguageModel(WeightedLanguageModel):
         return int(self._kenlm_model.order)
 
     def get_start_state(self) -> KenlmState:
-        """The state after <s>, or the empty context."""
+        """Return the state after <s>, or the empty context."""
         state = self._state_class()
         model = self._kenlm_model
         (model.BeginSentenceWrite if self.score_boundary else model.NullContextWrite)(state)
         return KenlmState(state)
 
     def score(self, prev_state: Any, word: str, is_last_word: bool = False) -> tuple[float, KenlmState]:
-        """alpha x ln P(word | state) + beta; an unknown word's log10 P gets unk_score_offset."""
+        """Return alpha x ln P(word | state) + beta; an unknown word's log10 P gets unk_score_offset."""
         [score], [state] = self.score_words([prev_state], [word], is_last_word)
         return score, state
 
     def score_words(
         self, states: Sequence[Any], words: Sequence[str | None], is_last: bool
     ) -> tuple[list[float], list[KenlmState]]:
-        """As `WordModel.score_words`."""
+        """Implement `WordModel.score_words`."""
         starts = [before if isinstance(before, KenlmState) else KenlmState(before) for before in states]
         score_all = self._score_one_by_one if not isinstance(self._kenlm_model, kenlm.Model) else self._score_at_once
         log10_probs, after = score_all(starts, [word or "" for word in words])
@@ -174,7 +175,7 @@ class LanguageModel(WeightedLanguageModel):
         return scores, after
 
     def _offset(self, word: str) -> float:
-        """What is added to the log10 P of a word."""
+        """Return what is added to the log10 P of a word."""
         is_unknown = self._are_unknown.get(word)
         if is_unknown is None:
             known = self._unigram_set
@@ -203,7 +204,7 @@ class LanguageModel(WeightedLanguageModel):
 
     @staticmethod
     def parse_directory_contents(filepath: str) -> dict[str, str]:
-        """The paths of a saved model's settings, unigrams and model. Raises SettingError if it is not so."""
+        """Return the paths of a saved model's settings, unigrams and model. Raises SettingError if it is not so."""
         names = sorted(name for name in os.listdir(filepath) if not name.startswith((".", "__")))
         models = [name for name in names if name not in (ATTRS, UNIGRAMS)]
         if len(names) != 3 or len(models) != 1:
@@ -218,7 +219,7 @@ class LanguageModel(WeightedLanguageModel):
 
     @classmethod
     def load_from_dir(cls, filepath: str, unigram_encoding: str | None = None) -> Any:
-        """Opens a model that `save_to_dir` wrote. Raises SettingError, ModelFormatError, OSError."""
+        """Open a model that `save_to_dir` wrote. Raises SettingError, ModelFormatError, OSError."""
         paths = cls.parse_directory_contents(filepath)
         attrs = json.loads(Path(paths["json_attrs"]).read_text(encoding="utf-8"))
         if not isinstance(attrs, dict) or attrs.keys() != set(cls.JSON_ATTRS):
@@ -250,18 +251,18 @@ class BeamSearchDecoderCTC:
     def __init__(
         self, alphabet: Alphabet, language_model: AbstractLanguageModel | None = None, *, copies_slips: bool = True
     ) -> None:
-        """copies_slips: whether to err where pyctcdecode does, so that scores are the same; see `Limits`."""
+        """Store both parts. copies_slips: whether to err where pyctcdecode does, for the same scores; see `Limits`."""
         self._alphabet, self._labels, self._copies = alphabet, Labels(alphabet), copies_slips
         self._model_key = os.urandom(16)
         BeamSearchDecoderCTC.model_container[self._model_key] = language_model
 
     @classmethod
     def clear_class_models(cls) -> None:
-        """Forgets the language models of all decoders."""
+        """Forget the language models of all decoders."""
         BeamSearchDecoderCTC.model_container.clear()
 
     def cleanup(self) -> None:
-        """Forgets the language model of this decoder."""
+        """Forget the language model of this decoder."""
         BeamSearchDecoderCTC.model_container.pop(self._model_key, None)
 
     @property
@@ -275,7 +276,7 @@ class BeamSearchDecoderCTC:
         unk_score_offset: float | None = None,
         lm_score_boundary: bool | None = None,
     ) -> None:
-        """Changes settings of the language model, if there is one; None leaves one as it is. Raises SettingError."""
+        """Change settings of the language model, if there is one; None leaves one unchanged. Raises SettingError."""
         params = {
             "alpha": alpha,
             "beta": beta,
@@ -300,7 +301,7 @@ class BeamSearchDecoderCTC:
         return as_log_probs(matrix, kind_of(matrix))
 
     def get_starting_state(self) -> tuple[list[Beam], Cache, dict[str, float]]:
-        """The beams and caches with which `partial_decode_beams` begins."""
+        """Return the beams and caches with which `partial_decode_beams` begins."""
         model = self._language_model
         cache: Cache = {} if model is None else {("", False): (0.0, 0.0, model.get_start_state())}
         return [EMPTY_START_BEAM], cache, {}
@@ -320,7 +321,7 @@ class BeamSearchDecoderCTC:
         force_next_word: bool = False,
         is_end: bool = False,
     ) -> list[LMBeam]:
-        """Goes on from beams with more frames, of which `processed_frames` came before. Raises SettingError.
+        """Go on from beams with more frames, of which `processed_frames` came before. Raises SettingError.
 
         force_next_word: whether words end where the frames do. is_end: whether the text does.
         """
@@ -341,7 +342,7 @@ class BeamSearchDecoderCTC:
         hotword_weight: float = DEFAULT_HOTWORD_WEIGHT,
         lm_start_state: Any = None,
     ) -> list[OutputBeam]:
-        """The best texts, best first, with the frames of their words. Raises SettingError.
+        """Return the best texts, best first, with the frames of their words. Raises SettingError.
 
         logits: (frames, labels): logits, log-probabilities or probabilities. beam_width: how many beams are kept.
         beam_prune_logp: beams this far below the best are dropped. token_min_logp: labels below are ignored, but for
@@ -367,7 +368,7 @@ class BeamSearchDecoderCTC:
         hotword_weight: float = DEFAULT_HOTWORD_WEIGHT,
         lm_start_state: Any = None,
     ) -> str:
-        """The best text; the arguments are those of `decode_beams`, with prune_history. Raises SettingError."""
+        """Return the best text; the arguments are those of `decode_beams`, with prune_history. Raises SettingError."""
         limits = beam_width, beam_prune_logp, token_min_logp, True
         return self.decode_beams(logits, *limits, hotwords, hotword_weight, lm_start_state)[0].text
 
@@ -385,7 +386,7 @@ class BeamSearchDecoderCTC:
         hotwords: Iterable[str] | None = None,
         hotword_weight: float = DEFAULT_HOTWORD_WEIGHT,
     ) -> list[list[OutputBeam]]:
-        """As `decode_beams`, for many matrices; without states of KenLM's.
+        """Return the texts of `decode_beams`, for many matrices; without states of KenLM's.
 
         pool: processes that were forked after the decoder was made; without it, or if they were spawned, one by one.
         """
@@ -410,7 +411,7 @@ class BeamSearchDecoderCTC:
         hotwords: Iterable[str] | None = None,
         hotword_weight: float = DEFAULT_HOTWORD_WEIGHT,
     ) -> list[str]:
-        """As `decode`, for many matrices; `pool` as in `decode_beams_batch`."""
+        """Return the texts of `decode`, for many matrices; `pool` as in `decode_beams_batch`."""
         decode = partial(
             self.decode,
             beam_width=beam_width,
@@ -433,7 +434,7 @@ class BeamSearchDecoderCTC:
         return pool.map(decode, matrices)
 
     def save_to_dir(self, filepath: str) -> None:
-        """Writes the alphabet and the language model into a folder that exists."""
+        """Write the alphabet and the language model into a folder that exists."""
         Path(filepath, _ALPHABET).write_text(self._alphabet.dumps(), encoding="utf-8")
         if self._language_model is not None:
             folder = Path(filepath, _LANGUAGE_MODEL)
@@ -442,7 +443,7 @@ class BeamSearchDecoderCTC:
 
     @staticmethod
     def parse_directory_contents(filepath: str) -> dict[str, str | None]:
-        """The paths of a saved decoder's alphabet and language model, if it has one. Raises SettingError."""
+        """Return the paths of a saved decoder's alphabet and language model, if it has one. Raises SettingError."""
         names = sorted(name for name in os.listdir(filepath) if not name.startswith((".", "__")))
         if _ALPHABET not in names:
             raise SettingError(f"{filepath}: has no {_ALPHABET}, only {', '.join(names) or 'nothing'}")
@@ -451,7 +452,7 @@ class BeamSearchDecoderCTC:
 
     @classmethod
     def load_from_dir(cls, filepath: str, unigram_encoding: str | None = None) -> Self:
-        """Opens a decoder that `save_to_dir`, or pyctcdecode's, wrote. Raises SettingError, OSError."""
+        """Open a decoder that `save_to_dir`, or pyctcdecode's, wrote. Raises SettingError, OSError."""
         paths = cls.parse_directory_contents(filepath)
         alphabet = Alphabet.loads(Path(cast("str", paths["alphabet"])).read_text(encoding="utf-8"))
         folder = paths["language_model"]
@@ -459,7 +460,7 @@ class BeamSearchDecoderCTC:
 
     @classmethod
     def load_from_hf_hub(cls, model_id: str, cache_dir: str | None = None, **kwargs: Any) -> Self:
-        """Opens a decoder of the Hugging Face hub; kwargs are snapshot_download's. Raises ImportError, as well."""
+        """Open a decoder of the Hugging Face hub; kwargs are snapshot_download's. Raises ImportError, as well."""
         from huggingface_hub import snapshot_download
 
         folder = cache_dir or os.path.join(Path.home(), ".cache", "pyctcdecode")
@@ -475,7 +476,7 @@ def build_ctcdecoder(
     unk_score_offset: float = DEFAULT_UNK_LOGP_OFFSET,
     lm_score_boundary: bool = DEFAULT_SCORE_LM_BOUNDARY,
 ) -> BeamSearchDecoderCTC:
-    """A decoder for a network's labels, in the order of its columns; see `Alphabet.build_alphabet`.
+    """Return a decoder for a network's labels, in the order of its columns; see `Alphabet.build_alphabet`.
 
     kenlm_model_path: an ARPA file or a binary of KenLM's; also a folder of any language model, or a model that is open.
     unigrams: the words that there are; by default those of an ARPA file. alpha: the weight of the language model, beta:

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.base.options import takes
 from chainrule.errors import TextError
-from chainrule.evaluation.texts.error_rates import CharacterErrors
+from chainrule.features.metrics.error_rates import CharacterErrors
 from chainrule.features.speech.model import FAMILY, SpeechModel
 from chainrule.features.speech.network_config import SpeechConfig
 from chainrule.features.speech.sounds.transcripts import check_transcripts, digest_of_transcripts, hours_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @takes(TrainSpeechOptions)
 def train_speech(options: TrainSpeechOptions) -> SpeechModel:
-    """Trains a network that hears: it writes the characters of the transcripts.
+    """Train a network that hears: it writes the characters of the transcripts.
 
     transcripts: sounds with what is said in them, as `read_transcripts` gives them. validation: others, to choose the
     best weights by; by default, the last ones. on_error: a callback that gets a TextError for each transcript that is
@@ -79,7 +79,7 @@ def _train(options: TrainSpeechOptions, progress: Progress) -> SpeechModel:
 def divided(
     transcripts: Sequence[Transcript], validation: Sequence[Transcript] | None, training: TrainingConfig
 ) -> tuple[Sequence[Transcript], Sequence[Transcript]]:
-    """Transcripts to learn from, and those to validate on: the given ones, or the last share of all.
+    """Return transcripts to learn from, and those to validate on: the given ones, or the last share of all.
 
     Raises TextError if none, or all, would be.
     """
@@ -95,25 +95,25 @@ def divided(
 
 
 def data_of(transcripts: Sequence[Transcript], held_out: Sequence[Transcript]) -> dict[str, str]:
-    """The digests of what a model has learned from, and was validated on, by name."""
+    """Return the digests of what a model has learned from, and was validated on, by name."""
     parts = {"spoken transcripts": transcripts, "of validation": held_out}
     return {name: digest_of_transcripts(part) for name, part in parts.items() if part}
 
 
 def resolve_config(config: SpeechConfig, transcripts: Sequence[Transcript]) -> SpeechConfig:
-    """The settings with the characters of transcripts as labels, unless some are given."""
+    """Return the settings with the characters of transcripts as labels, unless some are given."""
     return replace(config, labels=config.labels or tuple(sorted(set("".join(item.text for item in transcripts)))))
 
 
 def count_errors(texts: Sequence[str], references: Sequence[str]) -> int:
-    """The wrong characters of texts."""
+    """Return the wrong characters of the texts."""
     return int(CharacterErrors().statistics(texts, references)[:, 0].sum())
 
 
 def _encoded(
     transcripts: Sequence[Transcript], config: SpeechConfig, on_error: Callable[[TextError], object]
 ) -> list[SpokenExample]:
-    """The columns of each transcript's characters; those that cannot be learned are left out."""
+    """Return the columns of each transcript's characters; those that cannot be learned are left out."""
     from chainrule.features.speech.objective import SpokenExample, least_steps
 
     column = {label: number for number, label in enumerate(config.labels, 1)}

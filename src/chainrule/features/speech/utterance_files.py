@@ -29,9 +29,11 @@ class UtteranceFiles:
         failure: str,
         on_error: Callable[[ChainruleError], None],
     ) -> None:
-        """nbest_out: of lists, as JSON lines, of this many texts each. times: of words, as NIST's CTM. frame: the
-        seconds from one frame to the next. failure: the end of the message where some utterances failed. on_error: what
-        gets the error of each.
+        """Prepare the files.
+
+        nbest_out: of lists, as JSON lines, of this many texts each. times: of words, as NIST's CTM. frame: the seconds
+        from one frame to the next. failure: the end of the message where some utterances failed. on_error: what gets
+        the error of each.
         """
         self._paths, self._nbest, self._frame = (nbest_out, times), nbest, frame
         self._stack = ExitStack()
@@ -48,12 +50,12 @@ class UtteranceFiles:
         self._stack.__exit__(*raised)
 
     def report(self, error: ChainruleError) -> None:
-        """Counts an utterance that failed."""
+        """Count an utterance that failed."""
         self._failed += 1
         self._on_error(error)
 
     def passing(self, decoded: Iterable[DecodedUtterance], nothing: str) -> Iterator[DecodedUtterance]:
-        """The utterances, which are written as they pass. nothing: the message if there is none.
+        """Yield the utterances, which are written as they pass. nothing: the message if there is none.
 
         Raises SettingError where there is none, or all have failed.
         """
@@ -72,6 +74,6 @@ class UtteranceFiles:
             raise SettingError(nothing)
 
     def check(self) -> None:
-        """Raises SettingError where some have failed."""
+        """Raise SettingError where some have failed."""
         if self._failed:
             raise SettingError(f"{self._failed:,} of {self._count + self._failed:,} {self._failure}; see above")

@@ -54,7 +54,7 @@ class TreeDrawings:
         return trees_svg(self.heading, self.drawings, self.legend)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes a self-contained page, .html, or a picture, .svg. Raises OutputError, SettingError."""
+        """Write a self-contained page, .html, or a picture, .svg. Raises OutputError, SettingError."""
         target = Path(path)
         draw = _DRAWN.get(target.suffix.lower())
         if draw is None:
@@ -65,14 +65,14 @@ class TreeDrawings:
 
 
 def reads_trees(model: Model) -> bool:
-    """Whether a model labels trees, or is a language model of trees."""
+    """Return whether a model labels trees, or is a language model of trees."""
     if isinstance(model, ClassifierModel):
         return getattr(model.classifier, "reads", "text") == "tree" and model.classifier.unit in ("tree", "node")
     return model.family == "tree"
 
 
 def attend_tree(model: Model, tree: str, target: str | None) -> TreeDrawings:
-    """As `draw_trees`, for `chainrule attend`. Raises SettingError also where a target is given."""
+    """Return the drawings of `draw_trees`, for `chainrule attend`. Raises SettingError also where a target is given."""
     if target is not None:
         raise SettingError(f"reads one tree; leave out the target, {target!r}")
     if not reads_trees(model):
@@ -81,7 +81,7 @@ def attend_tree(model: Model, tree: str, target: str | None) -> TreeDrawings:
 
 
 def draw_trees(model: Model, trees: str | Sequence[Tree]) -> TreeDrawings:
-    """Draws trees with what a model makes of each node.
+    """Draw trees with what a model makes of each node.
 
     trees: a tree in brackets, a file of trees, of which the first 20 are drawn, or trees. Raises SettingError where the
     model reads no trees; TextError.
@@ -98,7 +98,7 @@ def draw_trees(model: Model, trees: str | Sequence[Tree]) -> TreeDrawings:
 
 
 def _trees(text: str) -> list[Tree]:
-    """Raises TextError."""
+    """Return the trees of a file, or those in the text. Raises TextError."""
     if os.path.exists(text):
         return read_unlabelled(text)[:MOST]
     trees = list(trees_in_brackets(text.splitlines(), "the tree"))
@@ -111,7 +111,7 @@ def _trees(text: str) -> list[Tree]:
 
 
 def _labelled(model: Model, tree: Tree) -> TreeDrawing:
-    """The likeliest label of each node."""
+    """Return the likeliest label of each node."""
     classifier: Any = model.engine
     config = classifier.config
     [own] = encode_nodes(
@@ -138,7 +138,7 @@ def _labelled(model: Model, tree: Tree) -> TreeDrawing:
 
 
 def _costed(model: Model, tree: Tree) -> TreeDrawing:
-    """The bits of each node: of its word or label, and of the marks that belong to it."""
+    """Return the bits of each node: of its word or label, and of the marks that belong to it."""
     tokens = tree_tokens(tree)
     ids = model.tokenizer.encode_texts([tree_text(tree)]).ids[:-1]
     [log_probs] = model.language_model.score([ids], end=False)

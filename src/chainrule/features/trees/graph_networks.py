@@ -55,7 +55,7 @@ class GatedLayers(nn.Module):
         self.steps = steps
 
     def forward(self, x: Float[Tensor, "N D"], links: Links, confidence: None = None) -> Float[Tensor, "N D"]:
-        """x: (N, D), the initial states of nodes."""
+        """Return the states of the nodes after all steps. x: (N, D), the initial states of nodes."""
         sources, targets = (torch.from_numpy(array).to(x.device) for array in links[:2])
         counts = _counts(links.kinds, len(self.of_kind))
         h = x
@@ -71,12 +71,9 @@ class GraphLSTMLayers(nn.Module):
     For a node that reads x, with state h and memory m of the layer below, and the nodes j that it is linked to, with
     their new states if they come before it, else their old ones:
 
-    n_u, n_o, n_c = mean of U_kind h_j
-    u, o = sigmoid(W x + U h + n + b)                 input and output gate
-    c = tanh(W x + U h + n + b)                       candidate
-    f = sigmoid(W_f x + U_f h + b_f)                  forget gate of its own memory
-    f_j = sigmoid(W_f x + U_f,kind h_j + b_f)         adaptive forget gates, one for each j
-    m' = u * c + f * m + mean of f_j * m_j;  h' = tanh(o * m')
+    n_u, n_o, n_c = mean of U_kind h_j u, o = sigmoid(W x + U h + n + b) input and output gate c = tanh(W x + U h + n +
+    b) candidate f = sigmoid(W_f x + U_f h + b_f) forget gate of the node's memory f_j = sigmoid(W_f x + U_f,kind h_j +
+    b_f) adaptive forget gates, one for each j m' = u * c + f * m + mean of f_j * m_j; h' = tanh(o * m')
 
     The next layer reads x + h'. The paper has one kind of link. Nodes are computed in levels: those of a level read no
     new state of one another, so that the result is as one after the other. Gates are stacked in the order u, o, c, f.
@@ -89,7 +86,9 @@ class GraphLSTMLayers(nn.Module):
     def forward(
         self, x: Float[Tensor, "N D"], links: Links, confidence: Float64[ndarray, " N"]
     ) -> Float[Tensor, "N D"]:
-        """x: (N, D), the vectors that nodes read. confidence: (N,); nodes are computed from the highest to the lowest,
+        """Return the vectors of the nodes after all layers.
+
+        x: (N, D), the vectors that nodes read. confidence: (N,); nodes are computed from the highest to the lowest,
         equal ones in their order.
         """
         levels = levels_of(links, confidence)
@@ -131,7 +130,7 @@ class _GraphLSTMLayer(nn.Module):
         nn.init.ones_(self.own.bias[-width:])  # of the forget gates
 
     def forward(self, x: Tensor, h: Tensor, m: Tensor, parts: Sequence[_Part]) -> tuple[Tensor, Tensor]:
-        """The new h and m of all nodes, which are in the order of their levels."""
+        """Return the new h and m of all nodes, which are in the order of their levels."""
         width = x.shape[1]
         own = self.own(x)
         gates, forgets = own + self.state(h), own[:, 3 * width :]
@@ -154,7 +153,9 @@ class _GraphLSTMLayer(nn.Module):
 
 
 def levels_of(links: Links, confidence: Float64[ndarray, " N"]) -> Int64[ndarray, " N"]:
-    """A level for each node: one more than the highest of the more confident nodes that it is linked to, either way."""
+    """Return a level for each node: one more than the highest of the more confident nodes that it is linked to, either
+    way.
+    """
     ranks = np.empty(len(confidence), np.int64)
     ranks[np.argsort(-confidence, kind="stable")] = np.arange(len(confidence))
     is_forward = ranks[links.sources] < ranks[links.targets]
@@ -180,7 +181,10 @@ def levels_of(links: Links, confidence: Float64[ndarray, " N"]) -> Int64[ndarray
 def _parts(
     links: Links, levels: Int64[ndarray, " N"], positions: Int64[ndarray, " N"], kinds: int, device: torch.device
 ) -> list[_Part]:
-    """levels: the levels of nodes in the order of computation. positions: the position of each node in that order."""
+    """Return the parts that are computed at once, in order.
+
+    levels: the levels of nodes in the order of computation. positions: the position of each node in that order.
+    """
     sources, targets = positions[links.sources], positions[links.targets]
     order = np.lexsort((links.kinds, levels[targets]))
     sources, targets, of_kinds = sources[order], targets[order], links.kinds[order]
@@ -205,12 +209,12 @@ def _parts(
 
 
 def _counts(kinds: Int64[ndarray, " L"], number: int) -> list[int]:
-    """How many links there are of each kind."""
+    """Return how many links there are of each kind."""
     return cast("list[int]", np.bincount(kinds, minlength=number).tolist())
 
 
 def _products(layers: nn.ModuleList, rows: Float[Tensor, "L D"], counts: list[int], width: int) -> Float[Tensor, "L E"]:
-    """Rows that are sorted by kind, each multiplied by the matrix of its kind. width: E, for no rows at all."""
+    """Return rows that are sorted by kind, each multiplied by the matrix of its kind. width: E, for no rows at all."""
     if not len(rows):
         return rows.new_zeros(0, width)
     parts = zip(layers, torch.split(rows, counts), strict=True)
@@ -218,7 +222,7 @@ def _products(layers: nn.ModuleList, rows: Float[Tensor, "L D"], counts: list[in
 
 
 def _sums(rows: Float[Tensor, "L E"], targets: Int64[Tensor, " L"], nodes: int) -> Float[Tensor, "N E"]:
-    """The sum of the rows of each target."""
+    """Return the sum of the rows of each target."""
     return rows.new_zeros(nodes, rows.shape[1]).index_add(0, targets, rows)
 
 
@@ -260,7 +264,7 @@ class GraphBody(nn.Module):
         return None if self.vectors is None else self.vectors.weight
 
     def forward(self, inputs: Sequence[GraphArrays]) -> Float[Tensor, "U D"]:
-        """As `Body`."""
+        """Return the vectors of the labelled units, as `Body` does."""
         x, confidence = self._read(inputs)
         read = self.begin(drop(x, self.dropout, self.training))
         order = None
@@ -280,7 +284,7 @@ class GraphBody(nn.Module):
         return torch.tanh(outputs.new_zeros(len(inputs), self.width).index_add(0, graphs, outputs))
 
     def _read(self, inputs: Sequence[GraphArrays]) -> tuple[Float[Tensor, "N E"], Float32[ndarray, " N"] | None]:
-        """The initial states of nodes, and their confidence.
+        """Return the initial states of nodes, and their confidence.
 
         The confidence is summed number by number in float64, so that nodes with equal initial states have equal
         confidence, whatever the batch, and rounding cannot change the order of others.
@@ -298,7 +302,7 @@ class GraphBody(nn.Module):
         return x, (x.detach().double().cpu().numpy() * weights).sum(1)
 
     def _links(self, inputs: Sequence[GraphArrays]) -> Links:
-        """The links of all graphs, sorted by kind; within a kind in the order of the edges."""
+        """Return the links of all graphs, sorted by kind; within a kind in the order of the edges."""
         firsts = np.cumsum([0, *(len(item.tokens) for item in inputs)])
         sources, targets = (
             np.concatenate([item[i] + first for item, first in zip(inputs, firsts, strict=False)]) for i in (2, 3)
@@ -311,7 +315,7 @@ class GraphBody(nn.Module):
         return Links(sources[order], targets[order], kinds[order])
 
     def check(self, item: GraphArrays) -> None:
-        """Raises SettingError where token ids, types of edges or the nodes' numbers do not suit this network."""
+        """Raise SettingError where token ids, types of edges or the nodes' numbers do not suit this network."""
         if item.numbers.shape[1] != self.numbers:
             raise SettingError(
                 f"nodes hold {item.numbers.shape[1]} numbers each; this network reads {self.numbers or 'words'}"
@@ -322,9 +326,9 @@ class GraphBody(nn.Module):
             raise SettingError(f"an edge has the type {item.types.max()}; this network knows {self.types}")
 
     def size(self, item: GraphArrays) -> int:
-        """The number of its nodes and edges."""
+        """Return the number of its nodes and edges."""
         return len(item.tokens) + len(item.sources)
 
     def units(self, item: GraphArrays) -> int:
-        """The number of its labelled nodes; 1 for a whole graph."""
+        """Return the number of its labelled nodes; 1 for a whole graph."""
         return len(item.units)

@@ -37,7 +37,9 @@ class DrawnGraph(NamedTuple):
 
 
 def labelled_graphs_page(title: str, graphs: Sequence[DrawnGraph]) -> str:
-    """A self-contained HTML page. A label has the same colour in all graphs; a graph of many nodes is not drawn."""
+    """Return a self-contained HTML page. A label has the same colour in all graphs; a graph of many nodes is not
+    drawn.
+    """
     labels = dict.fromkeys(label for graph in graphs for label, _ in graph.labels)
     colours = {label: _PALETTE[i % len(_PALETTE)] for i, label in enumerate(labels)}
     drawn = [_graph_values(graph, colours) for graph in graphs]
@@ -45,7 +47,7 @@ def labelled_graphs_page(title: str, graphs: Sequence[DrawnGraph]) -> str:
 
 
 def _graph_values(graph: DrawnGraph, colours: dict[str, str]) -> dict[str, Any]:
-    """The values that the template needs for a graph."""
+    """Return the values that the template needs for a graph."""
     nodes = len(graph.names)
     if nodes > MOST:
         return {"title": graph.title, "nodes": [], "note": f"{nodes:,} nodes; graphs of up to {MOST} are drawn"}
@@ -64,7 +66,7 @@ def _graph_values(graph: DrawnGraph, colours: dict[str, str]) -> dict[str, Any]:
 
 
 def _places(nodes: int, edges: Sequence[tuple[int, int, str]]) -> list[tuple[float, float]]:
-    """The place of each node, from 0 to 1 in both directions: linked nodes are near each other (Fruchterman and
+    """Return the place of each node, from 0 to 1 in both directions: linked nodes are near each other (Fruchterman and
     Reingold 1991).
     """
     import networkx

@@ -66,7 +66,7 @@ TREE = InputKind(
 
 
 def _read_side(value: Any, place: str) -> Tree:
-    """A tree in brackets, or as an object of words and parents. Raises TextError."""
+    """Return a tree in brackets, or as an object of words and parents. Raises TextError."""
     if isinstance(value, dict):
         return tree_of_record(value, "unlabelled", place)
     trees = list(trees_in_brackets([value], place)) if isinstance(value, str) else []
@@ -82,7 +82,7 @@ SIDE = SideKind(Tree, _read_side, lambda tree, place: LabelledTree(tree, (), pla
 
 
 def check_graphs(examples: Iterable[Any], unit: str) -> list[LabelledGraph]:
-    """Checks labelled graphs given from Python. Raises TypeError; TextError, also where words and numbers are mixed."""
+    """Check labelled graphs given from Python. Raises TypeError; TextError, also where words and numbers are mixed."""
     examples = as_examples(examples, LabelledGraph, "labelled graphs", "read_graphs")
     first = examples[0]
     other = next((each for each in examples if each.input.numbers != first.input.numbers), None)
@@ -95,7 +95,9 @@ def check_graphs(examples: Iterable[Any], unit: str) -> list[LabelledGraph]:
 
 
 def settle(network: Any, graphs: Sequence[Graph]) -> Any:
-    """The settings of a network, completed from training graphs: types of edges, and how numbers are standardised."""
+    """Return the settings of a network, completed from training graphs: types of edges, and how numbers are
+    standardised.
+    """
     network = replace(network, edge_types=edge_types(graphs))
     if not graphs[0].numbers:
         return network
@@ -108,7 +110,7 @@ def settle(network: Any, graphs: Sequence[Graph]) -> Any:
 def encode_graphs(
     tokenizer: Tokenizer, examples: Sequence[LabelledGraph], unit: str, network: Any
 ) -> list[GraphArrays]:
-    """The arrays that a network reads for labelled graphs. Raises TextError."""
+    """Return the arrays that a network reads for labelled graphs. Raises TextError."""
     units = [
         [0] if unit == "graph" else [i for i, label in enumerate(each.input.labels) if label is not None]
         for each in examples
@@ -121,7 +123,10 @@ def encode_graphs(
 def present_graphs(
     classifier: Any, tokenizer: Tokenizer, graphs: Sequence[Graph]
 ) -> tuple[list[GraphArrays], list[list[str]]]:
-    """The arrays that a network reads for graphs; and, to show, the graphs or all of their nodes. Raises TextError."""
+    """Return the arrays that a network reads for graphs; and, to show, the graphs or all of their nodes.
+
+    Raises TextError.
+    """
     is_whole = classifier.unit == "graph"
     units = [[0] if is_whole else list(range(len(graph))) for graph in graphs]
     places = [f"graph {i}" for i in range(1, len(graphs) + 1)]

@@ -47,9 +47,10 @@ _TOGETHER = 1 << 12  # tokens that are scored at once
 
 
 class TreeState(NamedTuple):
-    """vectors: h and c of each layer, (B, L, 2, D). places: where the text of each row stands.
+    """The state of several texts of trees.
 
-    An open bracket keeps the vectors before it: a tensor of several rows, and the row.
+    vectors: h and c of each layer, (B, L, 2, D). places: where the text of each row stands. An open bracket keeps the
+    vectors before it: a tensor of several rows, and the row.
     """
 
     vectors: Tensor
@@ -62,30 +63,30 @@ class TreeModel(ByDistributions[TreeState]):
     end = END
 
     def __init__(self, network: TreeNetwork) -> None:
-        """Sets the network to evaluation mode, without dropout."""
+        """Set the network to evaluation mode, without dropout."""
         self.network = network.eval()
         self.vocabulary_size = network.vocabulary_size
 
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " T"]]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         return [rows[:, 0].copy() for rows in self._score(sequences, prefixes, end=end)]
 
     def unknown_log_probs(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " T"]]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         return [rows[:, 1].copy() for rows in self._score(sequences, prefixes, end=end)]
 
     def score_stream(self, stream: Tokens) -> Float32[ndarray, " T"]:
-        """As `Scorer.score_stream`."""
+        """Implement `Scorer.score_stream`."""
         documents = documents_of(as_tokens(stream))
         return np.concatenate([np.empty(0, np.float32), *self.score(documents, end=False)])
 
     @torch.inference_mode()
     def start(self, prefixes: Sequence[Tokens]) -> TreeState:
-        """As `LanguageModel.start`."""
+        """Implement `LanguageModel.start`."""
         config = self.network.config
         rows = [as_tokens(prefix) for prefix in prefixes]
         for row in rows:
@@ -103,19 +104,19 @@ class TreeModel(ByDistributions[TreeState]):
         return state
 
     def select(self, state: TreeState, rows: Int32[ndarray, " new_B"]) -> TreeState:
-        """As `LanguageModel.select`."""
+        """Implement `LanguageModel.select`."""
         chosen = torch.from_numpy(np.asarray(rows, np.int64)).to(self.network.device)
         return TreeState(state.vectors.index_select(0, chosen), tuple(state.places[row] for row in rows))
 
     @torch.inference_mode()
     def join(self, states: Sequence[TreeState]) -> TreeState:
-        """As `LanguageModel.join`."""
+        """Implement `LanguageModel.join`."""
         vectors = torch.cat([state.vectors for state in states])
         return TreeState(vectors, tuple(place for state in states for place in state.places))
 
     @torch.inference_mode()
     def advance(self, state: TreeState, tokens: Int32[ndarray, " B"]) -> TreeState:
-        """As `LanguageModel.advance`; the given state stays usable."""
+        """Implement `LanguageModel.advance`; the given state stays usable."""
         check_rows(tokens, len(state.places))
         tokens = as_tokens(tokens)
         check_tokens(tokens, self.vocabulary_size)
@@ -132,18 +133,18 @@ class TreeModel(ByDistributions[TreeState]):
 
     @torch.inference_mode()
     def next_log_probs(self, state: TreeState) -> Float32[ndarray, "B V"]:
-        """As `LanguageModel.next_log_probs`."""
+        """Implement `LanguageModel.next_log_probs`."""
         turns = torch.tensor([place.turn for place in state.places], dtype=torch.int64, device=self.network.device)
         log_probs: Float32[ndarray, "B V"] = self.network.log_probs(state.vectors[:, -1, 0], turns).cpu().numpy()
         check_log_probs(log_probs)
         return log_probs
 
     def _begun(self, state: TreeState) -> TreeState:
-        """The state of rows after the </s> before a text."""
+        """Return the state of rows after the </s> before a text."""
         return self._read(state, [END] * len(state.places), [-1] * len(state.places))
 
     def _read(self, before: TreeState, tokens: list[int], heads: list[int]) -> TreeState:
-        """The state after one more token in each row.
+        """Return the state after one more token in each row.
 
         before: the vectors that each row continues from, and its place afterwards.
         """
@@ -159,7 +160,7 @@ class TreeModel(ByDistributions[TreeState]):
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
     ) -> list[Float32[ndarray, "T 2"]]:
-        """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
+        """Return the log-probabilities of each sequence's tokens, and of <unk> at their positions."""
         texts = after_prefixes(sequences, prefixes, self.vocabulary_size, end=end)
         rows = [text for text, _ in texts]
         scores = [np.zeros((len(row), 2), np.float32) for row in rows]
@@ -192,13 +193,13 @@ class TreeLSTMLayer(nn.Module):
     def step(
         self, own: Float[Tensor, "n 4*D"], h: Float[Tensor, "n D"], c: Float[Tensor, "n D"]
     ) -> tuple[Float[Tensor, "n D"], Float[Tensor, "n D"]]:
-        """The new h and c, given those of the predecessors. own: W x + b."""
+        """Return the new h and c, given those of the predecessors. own: W x + b."""
         i, f, g, o = (own + self.before(h)).float().chunk(4, 1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
 
     def forward(self, x: Float[Tensor, "N D"], levels: Levels) -> Float[Tensor, "N D"]:
-        """x: the inputs, level by level."""
+        """Return the hidden vectors of all states. x: the inputs, level by level."""
         h = c = x.new_zeros(1, x.shape[1])
         hidden = []
         for own, before in zip(torch.split(self.own(x), levels.sizes), levels.before, strict=True):
@@ -221,7 +222,7 @@ class TreeNetwork(nn.Module):
     """Token vectors, layers, and a softmax over the tokens that may come next."""
 
     def __init__(self, config: TreeConfig, vocabulary_size: int) -> None:
-        """Raises SettingError where the vocabulary has no such brackets."""
+        """Build the layers. Raises SettingError where the vocabulary has no such brackets."""
         super().__init__()
         if len(config.brackets) != 2 or max(config.brackets) >= vocabulary_size:
             raise SettingError(
@@ -238,7 +239,7 @@ class TreeNetwork(nn.Module):
         self.register_buffer("never", _never(vocabulary_size, self.brackets), persistent=False)
 
     def forward(self, trees: Sequence[TreeSteps]) -> Float[Tensor, "N D"]:
-        """The hidden vectors of all states, tree by tree."""
+        """Return the hidden vectors of all states, tree by tree."""
         levels = self._levels(trees)
         tokens, heads = (np.concatenate([tree[i] for tree in trees]) for i in (0, 2))
         x = self.read(*(torch.from_numpy(array).to(self.device)[levels.order] for array in (tokens, heads)))
@@ -247,7 +248,7 @@ class TreeNetwork(nn.Module):
         return drop(torch.empty_like(x).index_copy(0, levels.order, x), self.config.dropout, self.training)
 
     def read(self, tokens: Int64[Tensor, " n"], heads: Int64[Tensor, " n"]) -> Float[Tensor, "n D"]:
-        """The vectors of tokens; to that of a closing bracket, the vector of its node's head is added."""
+        """Return the vectors of tokens; to that of a closing bracket, the vector of its node's head is added."""
         return cast("Tensor", self.embedding(tokens) + self.embedding(heads.clamp(min=0)) * (heads >= 0)[:, None])
 
     def loss(
@@ -258,7 +259,7 @@ class TreeNetwork(nn.Module):
         *,
         label_smoothing: float = 0.0,
     ) -> Float32[Tensor, ""]:
-        """-log P of the next token after each state, in nats, summed; the end of a complete tree is certain."""
+        """Return -log P of the next token after each state, in nats, summed; the end of a complete tree is certain."""
         total = hidden.new_zeros((), dtype=torch.float32)
         for turn in (Action.BEGIN, Action.HEAD, Action.FIRST, Action.MORE):
             own = torch.from_numpy(np.flatnonzero(turns == turn)).to(self.device)
@@ -270,14 +271,14 @@ class TreeNetwork(nn.Module):
         return total
 
     def log_probs(self, hidden: Float[Tensor, "n D"], turns: Int64[Tensor, " n"]) -> Float32[Tensor, "n V"]:
-        """log P of each token after states, in nats."""
+        """Return log P of each token after states, in nats."""
         logits = torch.nn.functional.linear(hidden, self.output_weight, self.output_bias).float()
         return (logits + self._banned[turns]).log_softmax(1)
 
     def log_probs_of(
         self, hidden: Float[Tensor, "n D"], turns: Int64[Tensor, " n"], targets: Int64[Tensor, " n"]
     ) -> Float32[Tensor, "n 2"]:
-        """log P of a target after each state, and of <unk>."""
+        """Return log P of a target after each state, and of <unk>."""
         columns = torch.stack((targets, torch.full_like(targets, UNKNOWN)), 1)
         rows = [
             self.log_probs(hidden[block], turns[block]).gather(1, columns[block])
@@ -290,7 +291,7 @@ class TreeNetwork(nn.Module):
         return self.output_bias.device
 
     def matrices(self) -> list[nn.Parameter]:
-        """Those of the layers."""
+        """Return the matrices of the layers."""
         return [weight for weight in self.layers.parameters() if weight.ndim == 2]
 
     @property
@@ -316,7 +317,7 @@ class TreeNetwork(nn.Module):
 
 
 def with_brackets(config: TreeConfig, tokenizer: Tokenizer) -> TreeConfig:
-    """The configuration with the ids of ( and ). Raises SettingError where the vocabulary has none."""
+    """Return the configuration with the ids of ( and ). Raises SettingError where the vocabulary has none."""
     ids = tokenizer.vocabulary.id_of(OPEN), tokenizer.vocabulary.id_of(CLOSE)
     if UNKNOWN in ids:
         raise SettingError(
@@ -326,7 +327,7 @@ def with_brackets(config: TreeConfig, tokenizer: Tokenizer) -> TreeConfig:
 
 
 def _never(vocabulary_size: int, brackets: Brackets) -> Float32[Tensor, "turns V"]:
-    """-inf for tokens that may not come at a turn, else 0."""
+    """Return -inf for tokens that may not come at a turn, else 0."""
     never = torch.zeros(len(Action), vocabulary_size, device="cpu")
     never[:, [BEGIN, END]] = -torch.inf
     for turn in (Action.BEGIN, Action.HEAD, Action.FIRST):
@@ -338,12 +339,12 @@ def _never(vocabulary_size: int, brackets: Brackets) -> Float32[Tensor, "turns V
 
 
 def to_state(model: TreeModel) -> tuple[Json, Arrays]:
-    """The settings of the network, and its weights by name."""
+    """Return the settings of the network, and its weights by name."""
     return {"network": settings_of(model.network.config)}, arrays_of(model.network)
 
 
 def from_state(settings: Json, arrays: Arrays, vocabulary_size: int) -> TreeModel:
-    """A model from what `to_state` returned; it uses the arrays without a copy. Raises ModelFormatError."""
+    """Return a model from what `to_state` returned; it uses the arrays without a copy. Raises ModelFormatError."""
     if settings.keys() != {"network"}:
         raise ModelFormatError(
             f"the fields of the settings are {', '.join(sorted(settings)) or 'missing'}; expected network"

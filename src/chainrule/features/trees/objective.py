@@ -45,7 +45,7 @@ class TreeExample(NamedTuple):
 def tree_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: TreeConfig, options: StreamOptions
 ) -> TrainingJob[TreeNetwork]:
-    """A job that trains a language model of trees on their texts.
+    """Return a job that trains a language model of trees on their texts.
 
     Raises TextError where a text is no tree; SettingError.
     """
@@ -80,7 +80,10 @@ def tree_job(
 
 
 def examples_of(stream: Int32[ndarray, " tokens"], brackets: Brackets, name: str) -> list[TreeExample]:
-    """The trees of a stream, at least one. name: of the text, for messages. Raises TextError where one is no tree."""
+    """Return the trees of a stream, at least one.
+
+    name: of the text, for messages. Raises TextError where one is no tree.
+    """
     examples = []
     for i, tokens in enumerate(documents_of(stream), 1):
         steps = tree_steps(tokens, brackets)
@@ -114,7 +117,10 @@ class TreeObjective(ExampleObjective[TreeExample]):
         validation: Validation | None,
         kept: Sequence[TreeExample],
     ) -> None:
-        """kept: the trees to validate on. Raises SettingError if a step cannot be divided among processes and parts."""
+        """Prepare the examples for training and validation.
+
+        kept: the trees to validate on. Raises SettingError if a step cannot be divided among processes and parts.
+        """
         self.network, self.stream, self.validation = network, stream, validation
         weights = sum(weight.numel() for weight in network.matrices()) + network.output_weight.numel()
         super().__init__(

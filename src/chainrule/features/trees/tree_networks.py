@@ -55,10 +55,13 @@ class TreeCell(Protocol):
     most_children: int | None  # None: any number
 
     def __call__(self, own: Float[Tensor, "n gates*D"], depth: Depth, below: States) -> States:
-        """own: W x + b for the token of each node, with x = 0 where it has none."""
+        """Return the states of the nodes of a depth.
+
+        own: W x + b for the token of each node, with x = 0 where it has none.
+        """
 
     def forget_gates(self, own: Float[Tensor, "n gates*D"], depth: Depth, below: States) -> Float[Tensor, "m D"] | None:
-        """How much of the memory of each child its parent keeps, from 0 to 1; None if there is no memory."""
+        """Return how much of the memory of each child its parent keeps, from 0 to 1; None if there is no memory."""
 
 
 class ChildSum(nn.Module):
@@ -82,7 +85,7 @@ class ChildSum(nn.Module):
         self.of_child = nn.Linear(width, width, bias=False)  # U of f
 
     def forward(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: States) -> States:
-        """As `TreeCell`."""
+        """Return the states of the nodes, as `TreeCell` does."""
         width = self.of_child.in_features
         gates = own[:, : 3 * width]
         if not depth.inner:
@@ -94,7 +97,7 @@ class ChildSum(nn.Module):
         return _apply_gates(torch.cat((inner, gates[depth.inner :])), memory)
 
     def forget_gates(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: States) -> Float[Tensor, "m D"]:
-        """As `TreeCell`."""
+        """Return the forget gates, as `TreeCell.forget_gates` does."""
         forget = own[:, -self.of_child.in_features :]
         return torch.sigmoid(forget[depth.parents] + self.of_child(below.h))
 
@@ -117,7 +120,7 @@ class Binary(nn.Module):
         self.of_children = nn.Linear(2 * width, 5 * width, bias=False)  # i, o, u, f_l, f_r
 
     def forward(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: States) -> States:
-        """As `TreeCell`."""
+        """Return the states of the nodes, as `TreeCell` does."""
         width = self.of_children.out_features // 5
         gates, forget = torch.split(own, [3 * width, width], 1)
         if not depth.inner:
@@ -130,7 +133,7 @@ class Binary(nn.Module):
         return _apply_gates(torch.cat((gates[: depth.inner] + read, gates[depth.inner :])), memory)
 
     def forget_gates(self, own: Float[Tensor, "n 4*D"], depth: Depth, below: States) -> Float[Tensor, "m D"]:
-        """As `TreeCell`."""
+        """Return the forget gates, as `TreeCell.forget_gates` does."""
         width = self.of_children.out_features // 5
         read = self.of_children(_side_by_side(below.h, depth))[:, 3 * width :]
         gates = torch.sigmoid(read + own[: depth.inner, 3 * width :].repeat(1, 2))
@@ -148,7 +151,7 @@ class Recursive(nn.Module):
         self.of_children = nn.Linear(2 * width, width, bias=False)
 
     def forward(self, own: Float[Tensor, "n D"], depth: Depth, below: States) -> States:
-        """As `TreeCell`; there is no memory."""
+        """Return the states of the nodes, as `TreeCell` does; there is no memory."""
         if depth.inner:
             read = self.of_children(_side_by_side(below.h, depth))
             own = torch.cat((own[: depth.inner] + read, own[depth.inner :]))
@@ -156,7 +159,7 @@ class Recursive(nn.Module):
         return States(h, h[:, :0])
 
     def forget_gates(self, own: Float[Tensor, "n D"], depth: Depth, below: States) -> None:
-        """As `TreeCell`."""
+        """Return None, since there is no memory."""
         return
 
 
@@ -181,7 +184,7 @@ class TreeBody(nn.Module):
         return self.vectors.weight
 
     def forward(self, inputs: Sequence[TreeTokens]) -> Float[Tensor, "U D"]:
-        """As `Body`."""
+        """Return the vectors of the labelled units, as `Body` does."""
         wiring = wire(inputs, self.embedding.device)
         below, hidden = self._nothing(), []
         for own, depth in zip(self._own(wiring), wiring.depths, strict=True):
@@ -191,7 +194,7 @@ class TreeBody(nn.Module):
 
     @torch.inference_mode()
     def forget_gates(self, tree: TreeTokens) -> Float32[np.ndarray, " nodes"] | None:
-        """How much of each node's memory its parent keeps, on average; NaN for the root.
+        """Return how much of each node's memory its parent keeps, on average; NaN for the root.
 
         None if cells have no memory.
         """
@@ -209,7 +212,7 @@ class TreeBody(nn.Module):
         return means
 
     def _own(self, wiring: Wiring) -> Sequence[Float[Tensor, "n gates*D"]]:
-        """W x + b of the nodes of each depth."""
+        """Return W x + b of the nodes of each depth."""
         own = self.own.bias.expand(wiring.nodes, -1)
         if len(wiring.tokens):
             x = drop(self.vectors(wiring.tokens), self.dropout, self.training)
@@ -217,12 +220,12 @@ class TreeBody(nn.Module):
         return torch.split(own, [depth.nodes for depth in wiring.depths])
 
     def _nothing(self) -> States:
-        """The states below the deepest nodes."""
+        """Return the states below the deepest nodes."""
         none = self.own.bias.new_zeros(0, self.width)
         return States(none, none)
 
     def check(self, item: TreeTokens) -> None:
-        """Raises SettingError where an id is outside the vocabulary, or a node has too many children."""
+        """Raise SettingError where an id is outside the vocabulary, or a node has too many children."""
         check_tokens(item.tokens[item.tokens >= 0].astype(np.int32), len(self.embedding))
         most = self.cell.most_children
         if most is not None and int(item.ranks.max()) >= most:
@@ -232,11 +235,11 @@ class TreeBody(nn.Module):
             )
 
     def size(self, item: TreeTokens) -> int:
-        """The number of its nodes."""
+        """Return the number of its nodes."""
         return len(item.tokens)
 
     def units(self, item: TreeTokens) -> int:
-        """The number of its labelled nodes."""
+        """Return the number of its labelled nodes."""
         return len(item.units)
 
 
@@ -254,7 +257,7 @@ class Wiring(NamedTuple):
 
 
 def wire(trees: Sequence[TreeTokens], device: torch.device) -> Wiring:
-    """The order in which the nodes of trees are computed: depth by depth, the inner ones of each depth first."""
+    """Return the order in which the nodes of trees are computed: depth by depth, the inner ones of each depth first."""
     firsts = np.cumsum([0, *(len(tree.tokens) for tree in trees)])
     offsets = np.repeat(firsts[:-1], np.diff(firsts))
     tokens, parents, depths, ranks = (np.concatenate([tree[i] for tree in trees]) for i in range(4))
@@ -284,7 +287,7 @@ def wire(trees: Sequence[TreeTokens], device: torch.device) -> Wiring:
 
 
 def _apply_gates(gates: Float[Tensor, "n 3*D"], memory: Float[Tensor, "n D"] | None = None) -> States:
-    """h and c from the gates i, o, u, and the kept part of the children's memory."""
+    """Return h and c from the gates i, o, u, and the kept part of the children's memory."""
     i, o, u = gates.chunk(3, 1)
     c = torch.sigmoid(i) * torch.tanh(u)
     c = c if memory is None else c + memory
@@ -292,7 +295,7 @@ def _apply_gates(gates: Float[Tensor, "n 3*D"], memory: Float[Tensor, "n D"] | N
 
 
 def _side_by_side(rows: Float[Tensor, "m D"], depth: Depth) -> Float[Tensor, "inner 2*D"]:
-    """The vectors of the left and the right child of each inner node; 0 for a child that is not there."""
+    """Return the vectors of the left and the right child of each inner node; 0 for a child that is not there."""
     width = rows.shape[1]
     pairs = rows.new_zeros(2 * depth.inner, width).index_copy(0, 2 * depth.parents + depth.ranks, rows)
     return pairs.view(depth.inner, 2 * width)

@@ -44,14 +44,14 @@ class TreeDrawing:
 
 
 def trees_page(heading: str, drawings: Sequence[TreeDrawing], legend: str = "") -> str:
-    """A self-contained HTML page without scripts."""
+    """Return a self-contained HTML page without scripts."""
     return render(
         "trees.html.j2", title=heading, legend=legend, drawings=[_tree_values(drawing) for drawing in drawings]
     )
 
 
 def trees_svg(heading: str, drawings: Sequence[TreeDrawing], legend: str = "") -> str:
-    """The same trees as one SVG, one below the other."""
+    """Return the same trees as one SVG, one below the other."""
     drawn, top = [], float(HEAD)
     for drawing in drawings:
         own = _tree_values(drawing)
@@ -62,7 +62,7 @@ def trees_svg(heading: str, drawings: Sequence[TreeDrawing], legend: str = "") -
 
 
 def _tree_values(drawing: TreeDrawing) -> dict[str, Any]:
-    """The values that the template needs: boxes and lines, from the corner of the drawing."""
+    """Return the values that the template needs: boxes and lines, from the corner of the drawing."""
     tree, nodes = drawing.tree, drawing.nodes
     texts = [shorten(show_whitespace(word), LONGEST) if word is not None else "" for word in tree.words]
     widths = [
@@ -108,8 +108,8 @@ def _tree_values(drawing: TreeDrawing) -> dict[str, Any]:
 
 
 def _middles(tree: Tree, widths: Sequence[float]) -> tuple[list[float], float]:
-    """The middle of each node, and the width of all: words are in their order, a node without a word is above its
-    children.
+    """Return the middle of each node, and the width of all: words are in their order, a node without a word is above
+    its children.
 
     A node that is wider than what is below it makes room for itself.
     """
@@ -128,7 +128,7 @@ def _middles(tree: Tree, widths: Sequence[float]) -> tuple[list[float], float]:
 
 
 def _extra_room(tree: Tree, widths: Sequence[float]) -> list[float]:
-    """The extra width of each node with a word, so that the nodes above it have enough room."""
+    """Return the extra width of each node with a word, so that the nodes above it have enough room."""
     room = [0.0] * len(tree)
     for node in sorted(range(len(tree)), key=lambda node: -int(tree.depths[node])):
         own, parent = max(room[node], widths[node]), tree.parents[node]

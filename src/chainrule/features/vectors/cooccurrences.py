@@ -48,8 +48,10 @@ _AT_ONCE = 1 << 18  # pairs
 
 
 class CooccurrenceMatrix(NamedTuple):
-    """words: by falling frequency; occurrences: how often each occurs, 0 where a file does not say; counted: which
-    words occur near which, and how often; record: what was counted, for JSON.
+    """Counted co-occurrences.
+
+    words: by falling frequency; occurrences: how often each occurs, 0 where a file does not say; counted: which words
+    occur near which, and how often; record: what was counted, for JSON.
     """
 
     words: list[str]
@@ -63,13 +65,15 @@ class CooccurrenceMatrix(NamedTuple):
         return int(self.counted.columns.size)
 
     def matrix(self) -> Float64[ndarray, "words words"]:
-        """A row a word, a column a context. For small vocabularies."""
+        """Return a row a word, a column a context. For small vocabularies."""
         return self.counted.dense()
 
     @shows_progress
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
-        """Lines of word, context and count, with tabs between, compressed as the name says; or, where this ends in
-        .bin, as GloVe's cooccur writes them, with its vocabulary in NAME.vocab.txt. Raises OutputError.
+        """Write lines of word, context and count, with tabs between, compressed as the name says; or, where this ends
+        in .bin, as GloVe's cooccur writes them, with its vocabulary in NAME.vocab.txt.
+
+        Raises OutputError.
         """
         target, on_progress = Path(path), callback(progress)
         for path in files_of(target):
@@ -100,7 +104,7 @@ class CooccurrenceMatrix(NamedTuple):
             progress("writing co-occurrences", start, self.pairs)
 
     def _records(self, start: int) -> ndarray:
-        """Some of the pairs, from a given one on."""
+        """Return some of the pairs, from a given one on."""
         starts, stop = self.counted.starts, min(start + _AT_ONCE, self.pairs)
         first, last = np.searchsorted(starts, start, "right") - 1, np.searchsorted(starts, stop, "left")
         in_each = np.diff(np.clip(starts[first : last + 1], start, stop))
@@ -112,13 +116,15 @@ class CooccurrenceMatrix(NamedTuple):
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that co-occurrences saved under this name consist of."""
+    """Return the files that co-occurrences saved under this name consist of."""
     return [path, vocabulary_path(path)] if path.suffix == ".bin" else [path]
 
 
 @shows_progress
 def read_cooccurrences(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> CooccurrenceMatrix:
-    """Co-occurrences from a file of `CooccurrenceMatrix.save`, or of GloVe's cooccur and vocab_count. Raises TextError.
+    """Return co-occurrences from a file of `CooccurrenceMatrix.save`, or of GloVe's cooccur and vocab_count.
+
+    Raises TextError.
 
     good:  chainrule.train_vectors(chainrule.read_cooccurrences("pairs.bin"), chainrule.VectorsConfig(method="glove"))
     """
@@ -132,7 +138,7 @@ def read_cooccurrences(path: str | os.PathLike[str], *, progress: ProgressOption
 def read_words(
     source: Source, tokenizer: TokenizerConfig, markers: Markers, progress: Progress, file: Any = None
 ) -> tuple[Tokenizer, Int32[ndarray, " tokens"]]:
-    """Encodes a text as ids of words without joiners, numbered from the most frequent on.
+    """Encode a text as ids of words without joiners, numbered from the most frequent on.
 
     Raises TextError, SettingError.
     """
@@ -154,7 +160,7 @@ def read_words(
 
 @takes(CooccurrenceOptions)
 def count_cooccurrences(options: CooccurrenceOptions) -> CooccurrenceMatrix:
-    """Counts how often words occur within a window of one another; each line is a document.
+    """Count how often words occur within a window of one another; each line is a document.
 
     Words that are not in the tokenizer's vocabulary are removed from the text first, as GloVe does. Raises TextError,
     SettingError, OutputError.

@@ -41,7 +41,7 @@ class VectorsMeasurement:
         return f"<VectorsMeasurement>\n{self}"
 
     def __str__(self) -> str:
-        """The tables, for people."""
+        """Return the tables, for people."""
         tables = [text_table(header, rows) for header, rows in self.tables()]
         undefined = [one.name for one in self.similarity if math.isnan(one.spearman)]
         if undefined:
@@ -55,7 +55,7 @@ class VectorsMeasurement:
         return "".join(html_table("", header, rows) for header, rows in self.tables())
 
     def tables(self) -> list[tuple[list[str], list[list[str]]]]:
-        """The header and the cells of each table that has rows."""
+        """Return the header and the cells of each table that has rows."""
         sets = [
             [
                 one.name,
@@ -76,13 +76,13 @@ class VectorsMeasurement:
         return [(header, rows) for header, rows in tables if rows]
 
     def to_dict(self) -> dict[str, Any]:
-        """The correlation of each set and the accuracy of each section, by name: a row for pandas."""
+        """Return the correlation of each set and the accuracy of each section, by name: a row for pandas."""
         correlations = {f"{one.name}_spearman": one.spearman for one in self.similarity}
         accuracies = {f"{one.section}_accuracy": one.share for one in self.analogies}
         return {**correlations, **accuracies, "by_ngrams": self.by_ngrams}
 
     def as_json(self) -> dict[str, Any]:
-        """All figures for JSON, with null for those that are not finite."""
+        """Return all figures for JSON, with null for those that are not finite."""
         return {
             "similarity": [one.as_json() for one in self.similarity],
             "analogies": [one.as_json() for one in self.analogies],
@@ -90,12 +90,12 @@ class VectorsMeasurement:
         }
 
     def notes(self) -> list[str]:
-        """How many words have no vectors of their own."""
+        """Return how many words got their vectors from their n-grams."""
         words = f"{self.by_ngrams:,} unknown words got their vectors from their character n-grams"
         return [words] if self.by_ngrams else []
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each set of pairs, then for each section of analogies: for pandas.DataFrame."""
+        """Return a row for each set of pairs, then for each section of analogies: for pandas.DataFrame."""
         sets = [
             {
                 "set": one.name,
@@ -119,7 +119,7 @@ def _interval(bounds: tuple[float, float]) -> str:
 
 @takes(VectorsEvaluation)
 def evaluate_vectors(vectors: WordVectors, options: VectorsEvaluation) -> VectorsMeasurement:
-    """Measures how well cosines agree with human ratings of word pairs, and how many analogies are answered right.
+    """Measure how well cosines agree with human ratings of word pairs, and how many analogies are answered right.
 
     The options are those of `VectorsEvaluation`. Raises TextError, SettingError.
 

@@ -26,7 +26,7 @@ _WIDTH, _HEIGHT, _EDGE = 1000.0, 700.0, 30.0
 
 
 def vector_map_page(title: str, about: str, words: Sequence[str], places: Float64[ndarray, "words 2"]) -> str:
-    """A self-contained HTML page.
+    """Return a self-contained HTML page.
 
     places: (words, 2), in any unit. words: the most frequent first, drawn on top of the others.
     """
@@ -44,7 +44,7 @@ Projection = Literal["pca", "tsne"]
 def project(
     vectors: Float32[ndarray, "words D"], method: Projection, seed: int
 ) -> tuple[Float64[ndarray, "words 2"], str]:
-    """The places of vectors in a plane, (words, 2), and what the plane shows of them, in words.
+    """Return the places of vectors in a plane, (words, 2), and what the plane shows of them, in words.
 
     pca: the two directions in which they differ most. tsne: neighbours stay neighbours (van der Maaten 2008), by
     scikit-learn. Raises SettingError.
@@ -60,7 +60,7 @@ def project(
 
 
 def _principal_components(vectors: Float32[ndarray, "words D"]) -> tuple[Float64[ndarray, "words 2"], float]:
-    """Places, and their share of the variance."""
+    """Return places, and their share of the variance."""
     centred = vectors.astype(np.float64) - vectors.mean(axis=0)
     _, lengths, directions = np.linalg.svd(centred, full_matrices=False)
     directions = directions[:2] * np.sign(directions[:2, np.abs(directions[:2]).argmax(axis=1)].diagonal())[:, None]
@@ -73,7 +73,10 @@ def _principal_components(vectors: Float32[ndarray, "words D"]) -> tuple[Float64
 def _neighbour_embedding(
     vectors: Float32[ndarray, "words D"], start: Float64[ndarray, "words 2"], perplexity: float, seed: int
 ) -> Float64[ndarray, "words 2"]:
-    """t-SNE from a small copy of the start. On one thread: its sums, and so its maps, differ with their number."""
+    """Return the places by t-SNE, from a small copy of the start.
+
+    On one thread: its sums, and so its maps, differ with their number.
+    """
     try:
         from sklearn.manifold import TSNE
         from threadpoolctl import threadpool_limits
@@ -98,7 +101,7 @@ def map_vectors(
     overwrite: bool = False,
     progress: ProgressOption = None,
 ) -> int:
-    """Writes a page that opens without a network or other files; returns how many words it shows.
+    """Write a page that opens without a network or other files; return how many words it shows.
 
     words: how many of the most frequent to show. method: pca or tsne; tsne needs scikit-learn.
     Raises SettingError, OutputError.

@@ -87,7 +87,10 @@ class WordVectors(AnyModel):
         record: dict[str, Any],
         ngrams: Ngrams | None = None,
     ) -> None:
-        """arrays: by name: vectors, and perhaps contexts, counts, centres, ngrams, buckets. Raises ModelFormatError."""
+        """Check the arrays, and store them.
+
+        arrays: by name: vectors, and perhaps contexts, counts, centres, ngrams, buckets. Raises ModelFormatError.
+        """
         words = len(tokenizer.vocabulary) - FIRST_ORDINARY
         vectors = arrays["vectors"]
         for name, array in arrays.items():
@@ -109,7 +112,7 @@ class WordVectors(AnyModel):
 
     @classmethod
     def open(cls, path: Path, options: OpenOptions, progress: Progress) -> Self:
-        """As `AnyModel.open`; the folder is mapped into memory."""
+        """Implement `AnyModel.open`; the folder is mapped into memory."""
         entry, arrays, _, _ = open_model(path)
         with opening_folder(path, TypeError, ValueError):
             tokenizer = tokenizer_from(entry.tokenizer, arrays, VOCABULARY_ARRAYS, None)
@@ -119,7 +122,7 @@ class WordVectors(AnyModel):
             return cls(tokenizer, own, entry.settings, entry.record, ngrams)
 
     def info(self, *, size: int | None = None) -> ModelInfo:
-        """As `AnyModel.info`; vectors have no signature. size: always that of the arrays."""
+        """Implement `AnyModel.info`; vectors have no signature. size: always that of the arrays."""
         parameters = sum(array.size for name, array in self.arrays.items() if name not in ("counts", "buckets"))
         record = {**self.record, "parameters": parameters}
         size = sum(array.nbytes for array in self.arrays.values())
@@ -133,7 +136,7 @@ class WordVectors(AnyModel):
         return self.row_of(word) is not None
 
     def __getitem__(self, word: str) -> Float32[ndarray, " D"]:
-        """The vector of a word. Raises SettingError if it has none."""
+        """Return the vector of a word. Raises SettingError if it has none."""
         return self._known(word)
 
     @property
@@ -153,7 +156,7 @@ class WordVectors(AnyModel):
         return self.vectors / np.where(lengths == 0, 1, lengths)[:, None]
 
     def row_of(self, word: str) -> int | None:
-        """The row of a word as written, normalised as the text was, or in lower case; None if it is unknown."""
+        """Return the row of a word as written, normalised as the text was, or in lower case; None if it is unknown."""
         normal = self._normalised(word).decode("utf-8", "replace")
         form = looked_up(word)
         for spelled in (word, normal, word.lower(), form, form.lower()):
@@ -169,7 +172,7 @@ class WordVectors(AnyModel):
         return {form: row for form, row in forms if form != self.words[row]}
 
     def vector_of(self, word: str) -> Float32[ndarray, " D"] | None:
-        """The vector of a word, if need be from its n-grams; None if it has none."""
+        """Return the vector of a word, if need be from its n-grams; None if it has none."""
         row = self.row_of(word)
         if row is not None:
             return self.vectors[row]
@@ -182,12 +185,12 @@ class WordVectors(AnyModel):
         return self.arrays["ngrams"][rows].sum(axis=0) / np.float32(wanted.size) if rows.size else None
 
     def _normalised(self, word: str) -> bytes:
-        """A word in UTF-8, normalised as the training text was. Raises TypeError."""
+        """Return a word in UTF-8, normalised as the training text was. Raises TypeError."""
         check_type("word", word, str)
         return self.tokenizer.normaliser(byte_array(word.encode("utf-8", "replace")), LINE_FEED).tobytes()
 
     def nearest(self, word: str, *, top: int = 10, restrict: int | None = None) -> list[Similar]:
-        """The words whose vectors have the largest cosine with a word's, best first.
+        """Return the words whose vectors have the largest cosine with a word's, best first.
 
         restrict: consider only this many of the most frequent words. Raises SettingError.
         """
@@ -199,7 +202,7 @@ class WordVectors(AnyModel):
     def analogy(
         self, a: str, b: str, c: str, *, rule: Rule = "add", top: int = 10, restrict: int | None = None
     ) -> list[Similar]:
-        """The words d for which a is to b as c is to d, best first: man is to king as woman is to what?
+        """Return the words d for which a is to b as c is to d, best first: man is to king as woman is to what?
 
         rule: add, 3CosAdd; multiply, 3CosMul. restrict: as in `nearest`. Raises SettingError.
         """
@@ -215,7 +218,7 @@ class WordVectors(AnyModel):
         return [Similar(self.words[row], score) for row, score in pairs if row < among and score > -np.inf][:top]
 
     def odd(self, words: Sequence[str]) -> list[Similar]:
-        """The words with their cosines to the mean of all directions, the odd one first. Raises SettingError."""
+        """Return the words with their cosines to the mean of all directions, the odd one first. Raises SettingError."""
         if len(words) < 3:
             raise SettingError(f"the words are {', '.join(words) or 'missing'}; expected three or more")
         rows = np.array([self._known(word) for word in words])
@@ -227,7 +230,7 @@ class WordVectors(AnyModel):
         return [Similar(words[i], float(scores[i])) for i in order]
 
     def context_probabilities(self, word: str) -> Float32[ndarray, " words"]:
-        """P(context | word) = exp(w · c) / Σ exp(w · c'), the sum over all contexts c'.
+        """Return P(context | word) = exp(w · c) / Σ exp(w · c'), the sum over all contexts c'.
 
         Exact if trained with the loss softmax. With negative sampling, w · c is near log P(c | w) / P(c) (Levy and
         Goldberg 2014), so frequent contexts get too little. Raises SettingError if there are no vectors of contexts.
@@ -242,13 +245,15 @@ class WordVectors(AnyModel):
         return likely / likely.sum()
 
     def likeliest_contexts(self, word: str, *, top: int = 10) -> list[Similar]:
-        """The likeliest contexts of a word, scored by P(context | word). Raises SettingError."""
+        """Return the likeliest contexts of a word, scored by P(context | word). Raises SettingError."""
         return self._best(self.context_probabilities(word), top, ())
 
     @shows_progress
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
-        """Writes a model folder or, by the ending of the name, a file: .vec, word2vec's text; .txt, GloVe's; .bin,
-        fastText's if there are n-grams, else word2vec's binary. Texts may be compressed: .vec.gz. Raises OutputError.
+        """Write a model folder or, by the ending of the name, a file: .vec, word2vec's text; .txt, GloVe's; .bin,
+        fastText's if there are n-grams, else word2vec's binary.
+
+        Texts may be compressed: .vec.gz. Raises OutputError.
 
         good:  chainrule.load_vectors("words/").save("words.vec.gz")
         """
@@ -326,7 +331,7 @@ class WordVectors(AnyModel):
 
 
 def _check_ngrams(ngrams: Ngrams, buckets: ndarray, rows: int) -> None:
-    """Raises ModelFormatError."""
+    """Raise ModelFormatError if n-grams do not fit their buckets."""
     if len(buckets) != rows or buckets.dtype != np.int64 or not ngrams.is_sound:
         raise ModelFormatError(
             f"the n-grams {tuple(ngrams)} have {len(buckets)} buckets, but {rows} vectors; the file is damaged"
@@ -340,7 +345,7 @@ def _check_top(top: int) -> None:
 
 
 def suffix_of(path: Path) -> str | None:
-    """The ending of a name that says the format of a file of vectors; None for a folder."""
+    """Return the ending of a name that says the format of a file of vectors; None for a folder."""
     if isinstance(path, FolderPath):
         return None
     suffix = text_suffix(path.name)
@@ -348,7 +353,7 @@ def suffix_of(path: Path) -> str | None:
 
 
 def check_vectors_target(target: Path, *, overwrite: bool) -> None:
-    """Checks that vectors may be saved under this name, before the work is done. Raises OutputError."""
+    """Check that vectors may be saved under this name, before the work is done. Raises OutputError."""
     if suffix_of(target) is not None:
         check_new_file(target, overwrite=overwrite)
         return
@@ -391,7 +396,7 @@ def open_vectors_file(path: Path, options: OpenOptions, progress: Progress) -> W
 
 @shows_progress
 def load_vectors(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> WordVectors:
-    """Opens word vectors: a model folder, which is mapped into memory, or a file of word2vec, GloVe or fastText (.bin).
+    """Open word vectors: a model folder, which is mapped into memory, or a file of word2vec, GloVe or fastText (.bin).
 
     Raises ModelFormatError, TextError.
 
@@ -415,7 +420,7 @@ def _of_file(
     ngrams: Ngrams | None = None,
     repeated: Sequence[bytes] = (),
 ) -> WordVectors:
-    """The vectors of a file, without those of markers and of words that are empty or have white space.
+    """Return the vectors of a file, without those of markers and of words that are empty or have white space.
 
     repeated: the words of rows that were left out. The record has warnings about them, words with white space, and
     words that are not UTF-8.

@@ -38,7 +38,7 @@ class Neighbour(NamedTuple):
 
 @takes(NearestOptions)
 def nearest(model: Model | WordVectors, sentence: str, options: NearestOptions) -> list[Neighbour]:
-    """The words of a text nearest to the one in brackets, by the cosine of their vectors, best first.
+    """Return the words of a text nearest to the one in brackets, by the cosine of their vectors, best first.
 
     model: a network, and sentence: with one word in brackets; or word vectors, and a single word. The options are those
     of `NearestOptions`. Without a source, the tokens of the vocabulary are compared, by their vectors without context.

@@ -101,7 +101,7 @@ def nearest_words(
 
 
 def _ranked(words: Iterable[tuple[str, float]], figure: str = "score") -> Iterator[Shown]:
-    """Words with a figure, best first."""
+    """Return words with a figure, best first."""
     return (row(f"{value:.4f}\t{on_one_line(word)}", {"word": word, figure: value}) for word, value in words)
 
 

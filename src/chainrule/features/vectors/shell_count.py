@@ -31,7 +31,7 @@ def _count_together(
     overwrite: bool,
     json: bool,
 ) -> None:
-    """Counts pairs of words in place of n-grams. Raises CycloptsError, TextError, OutputError."""
+    """Count pairs of words in place of n-grams. Raises CycloptsError, TextError, OutputError."""
     from chainrule.features.vectors.cooccurrences import count_cooccurrences, files_of
     from chainrule.features.vectors.options import WORDS
 

@@ -36,7 +36,7 @@ DIGITS = 6  # decimals of numbers in JSON
 
 
 def _write(rows: Iterable[tuple[Vectors, dict[str, Any]]], output: Path | None, *, overwrite: bool) -> None:
-    """Prints or writes vectors. rows: those of each input, and its record for JSON and tables. Raises OutputError."""
+    """Print or write vectors. rows: those of each input, and its record for JSON and tables. Raises OutputError."""
     from chainrule.base.files import replace_file
     from chainrule.models.embedding import write_rows
 
@@ -141,7 +141,7 @@ def embed(
 
 
 def _check_target(output: Path, *, vocabulary: bool) -> None:
-    """Raises CycloptsError."""
+    """Raise CycloptsError unless the name of the output ends in one of the formats."""
     suffixes = (".npy", ".csv", ".tsv", ".jsonl", ".parquet", *([".vec"] if vocabulary else []))
     if output.suffix not in suffixes:
         *others, last = suffixes
@@ -157,14 +157,14 @@ def _note_precision(model: EmbeddingModel) -> None:
 
 
 def _write_vocabulary(model: EmbeddingModel, output: Path, progress: Progress) -> None:
-    """Raises OutputError, SettingError."""
+    """Write the vectors of the vocabulary. Raises OutputError, SettingError."""
     from chainrule.text.vector_files import write_vectors
 
     write_vectors(output, model.tokenizer.vocabulary.tokens(), model.embedder.static_vectors(), progress)
 
 
 def _counting_cut(records: Iterable[Embedded], cut: Counter[bool]) -> Iterator[Embedded]:
-    """Passes records on, and counts those whose text was cut at the end."""
+    """Pass records on, and count those whose text was cut at the end."""
     for record in records:
         cut[record.is_cut] += 1
         yield record

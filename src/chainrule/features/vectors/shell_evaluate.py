@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def open_vectors(path: Path, progress: Progress) -> WordVectors:
-    """Opens word vectors, with notes on words of a file that are left out. Raises ModelFormatError, TextError."""
+    """Open word vectors, with notes on words of a file that are left out. Raises ModelFormatError, TextError."""
     from chainrule.features.vectors.model import load_vectors
 
     vectors = load_vectors(path, progress=progress)
@@ -31,7 +31,7 @@ def open_vectors(path: Path, progress: Progress) -> WordVectors:
 
 
 def measure_vectors(model: Path, flags: Any, given: Given) -> None:
-    """Measures word vectors and shows the result. Raises as `ShellMeasure`."""
+    """Measure word vectors and show the result. Raises as `ShellMeasure`."""
     options = given_settings(flags)
     if not options:
         raise CycloptsError(msg=f"{model} holds word vectors; measure them with --similarity or --analogies.")

@@ -111,7 +111,7 @@ def vectors(
 def _report_finished(
     output: Path, config: VectorsConfig, source: Source | Path, tokenizer: TokenizerConfig, *, json: bool
 ) -> None:
-    """Prints that a run has ended. source: a text, or a file of co-occurrences. Raises SettingError if it differs."""
+    """Print that a run has ended. source: a text, or a file of co-occurrences. Raises SettingError if it differs."""
     from chainrule.features.vectors.cooccurrences import read_cooccurrences
     from chainrule.features.vectors.model import FAMILY
 

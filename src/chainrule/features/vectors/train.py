@@ -79,7 +79,7 @@ class VectorsCheckpoint(NamedTuple):
 
 
 def save_checkpoint(folder: Path, checkpoint: VectorsCheckpoint, run: dict[str, Any]) -> None:
-    """Writes a checkpoint. run: the settings and text that must be the same to resume. Raises OutputError."""
+    """Write a checkpoint. run: the settings and text that must be the same to resume. Raises OutputError."""
     checkpoints = folder / FOLDER
     try:
         checkpoints.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def save_checkpoint(folder: Path, checkpoint: VectorsCheckpoint, run: dict[str, 
 
 
 def open_checkpoint(folder: Path, run: dict[str, Any]) -> VectorsCheckpoint | None:
-    """Opens the checkpoint in a folder, if there is one.
+    """Open the checkpoint in a folder, if there is one.
 
     Raises SettingError if it is of another run; ModelFormatError if it is damaged.
     """
@@ -135,13 +135,13 @@ def open_checkpoint(folder: Path, run: dict[str, Any]) -> VectorsCheckpoint | No
 
 
 def _state_of(*, step: int, epoch_losses: list[float], loss: float, examples: int) -> TrainingState:
-    """The state that JSON values describe. Raises TypeError, ValueError."""
+    """Return the state that JSON values describe. Raises TypeError, ValueError."""
     losses = [float(epoch_loss) for epoch_loss in epoch_losses]
     return TrainingState(step=int(step), epoch_losses=losses, loss=float(loss), examples=int(examples))
 
 
 def _aligned(array: ndarray) -> ndarray:
-    """A writable copy, its rows aligned as the kernels need them."""
+    """Return a writable copy, its rows aligned as the kernels need them."""
     if array.dtype != np.float32 or array.shape[1] != pad_to_lanes(array.shape[1]):
         return array.copy()
     rows = zero_rows(*array.shape)
@@ -166,7 +166,7 @@ class TrainVectorsOptions(CheckpointOptions, WordOptions):
 
 @takes(TrainVectorsOptions)
 def train_vectors(options: TrainVectorsOptions) -> WordVectors:
-    """Trains word vectors on a text, in which each line is a document; or GloVe's on co-occurrences counted before.
+    """Train word vectors on a text, in which each line is a document; or GloVe's on co-occurrences counted before.
 
     tokenizer: as in `train`; by default, words that occur five times or more. folder: where checkpoints go; resume:
     whether to continue from the last one. on_report: a callback that gets a VectorsReport after each step.
@@ -212,7 +212,7 @@ def _train(options: TrainVectorsOptions, progress: Progress) -> WordVectors:
 
 
 def remove_finished(folder: Path) -> None:
-    """Removes the checkpoints of a training whose vectors are saved."""
+    """Remove the checkpoints of a training whose vectors are saved."""
     remove_checkpoints(folder)
 
 
@@ -227,7 +227,10 @@ class _Material(NamedTuple):
 
 
 def _counted(together: CooccurrenceMatrix, config: VectorsConfig, tokenizer: TokenizerConfig) -> _Material:
-    """Counted co-occurrences as training data. Raises SettingError if a setting is given that counting has fixed."""
+    """Return counted co-occurrences as training data.
+
+    Raises SettingError if a setting is given that counting has fixed.
+    """
     if config.method != "glove":
         raise SettingError(
             f"method is {config.method!r}, which learns from a text; for co-occurrences, set method='glove'"
@@ -247,7 +250,7 @@ def _counted(together: CooccurrenceMatrix, config: VectorsConfig, tokenizer: Tok
 
 
 def _read(source: Source, tokenizer: TokenizerConfig, markers: Markers, progress: Progress, file: Any) -> _Material:
-    """A text as training data. Raises TextError, SettingError."""
+    """Return a text as training data. Raises TextError, SettingError."""
     learner, stream = read_words(source, tokenizer, markers, progress, file)
     counts = token_counts(stream, len(learner.vocabulary))
     words = learner.vocabulary.tokens()[FIRST_ORDINARY:]
@@ -267,7 +270,7 @@ def _read(source: Source, tokenizer: TokenizerConfig, markers: Markers, progress
 
 
 def _digest(text: TrainingText) -> str:
-    """SHA-256 of the words and the ids."""
+    """Return SHA-256 of the words and the ids."""
     digest = hashlib.sha256(b"\n".join(text.words))
     for start in range(0, text.stream.size, 1 << 22):
         digest.update(np.ascontiguousarray(text.stream[start : start + (1 << 22)]).data)
@@ -275,7 +278,7 @@ def _digest(text: TrainingText) -> str:
 
 
 def _reporter(progress: Progress) -> Callable[[VectorsReport], None]:
-    """A callback that shows reports where progress is shown."""
+    """Return a callback that shows reports where progress is shown."""
     if isinstance(progress, ProgressLine):
         return progress.report  # type: ignore[return-value]  # it reads step, steps, note and valid_loss, which a VectorsReport has
     return lambda report: progress("training", report.step, report.steps)
@@ -284,7 +287,7 @@ def _reporter(progress: Progress) -> Callable[[VectorsReport], None]:
 def _run(
     training: VectorsTraining, folder: Path | None, run: dict[str, Any], on_report: Callable[[VectorsReport], None]
 ) -> None:
-    """Trains to the end. Raises KeyboardInterrupt if interrupted, after a checkpoint if there is a folder."""
+    """Train to the end. Raises KeyboardInterrupt if interrupted, after a checkpoint if there is a folder."""
 
     def save() -> None:
         if folder is not None:
@@ -309,7 +312,7 @@ def _run(
 
 
 def _result(training: VectorsTraining, material: _Material) -> tuple[dict[str, ndarray], dict[str, Any]]:
-    """The arrays and settings of the trained vectors."""
+    """Return the arrays and settings of the trained vectors."""
     config, matrices, words = training.config, training.matrices, material.counts.size
     settings = asdict(config)
     if not isinstance(material.text, TrainingText):

@@ -1,3 +1,3 @@
 """Pictures: networks that read them, captions, and boxes."""
 
-USES = ("classify", "inspect", "seq2seq")
+USES = ("classify", "inspect", "metrics", "seq2seq")

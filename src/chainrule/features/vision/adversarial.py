@@ -43,7 +43,7 @@ class SentenceRows(NamedTuple):
 
 
 def sentence_rows(tokens: Int64[Tensor, "B T"], is_token: Bool[Tensor, "B T"], sentence_end: int) -> SentenceRows:
-    """Cuts paragraphs after each sentence end. is_token: False after </s>."""
+    """Cut paragraphs after each sentence end. is_token: False after </s>."""
     is_word = is_token & (tokens != END)
     ends = (tokens == sentence_end) & is_word
     number = ends.cumsum(1) - ends.long()  # of sentences that ended before
@@ -70,7 +70,7 @@ class Discriminator(nn.Module):
         self.of_sentence, self.of_transition = (nn.Linear(width, 1) for _ in range(2))
 
     def forward(self, rows: SentenceRows) -> Float[Tensor, "B N 2"]:
-        """The logits that a sentence was given, by its words, and by the sentences before it."""
+        """Return the logits that a sentence was given, by its words, and by the sentences before it."""
         (paragraphs, sentences), width = rows.lengths.shape, self.words.hidden_size
         hidden, _ = self.words(self.embedding(rows.words.flatten(0, 1)))  # (B N, L, D)
         last = (rows.lengths.flatten() - 1).clamp(min=0)
@@ -80,8 +80,8 @@ class Discriminator(nn.Module):
 
 
 def rewards(logits: Float[Tensor, "B N 2"], rows: SentenceRows) -> Float[Tensor, "B T"]:
-    """The reward of each token: the probability that its sentence was a given one, as the mean of both discriminators;
-    0 where there is no sentence.
+    """Return the reward of each token: the probability that its sentence was a given one, as the mean of both
+    discriminators; 0 where there is no sentence.
     """
     judged = logits.detach().float().sigmoid().mean(2) * (rows.lengths > 0)
     return judged.gather(1, rows.of_tokens)
@@ -96,7 +96,7 @@ class GeneratorAndDiscriminator(nn.Module):
         self.judge = Discriminator(writer.vocabulary_size, writer.decoder.width)
 
     def forward(self, *inputs: Any) -> Tensor:
-        """As the writer's."""
+        """Return what the writer returns."""
         return self.writer(*inputs)
 
 
@@ -108,7 +108,7 @@ def adversarial_job(
     *,
     weight: float,
 ) -> TrainingJob[GeneratorAndDiscriminator]:
-    """Trains a model of paragraphs that has learned from pairs, and a discriminator.
+    """Train a model of paragraphs that has learned from pairs, and a discriminator.
 
     build: makes a copy of the trained model. weight: that of the rewards, relative to the log-probabilities of given
     paragraphs.
@@ -164,7 +164,9 @@ class AdversarialObjective(StatelessObjective):
         return self.given.loss(number, part, forward, done) + self.reward_weight * chosen + judged
 
     def _write(self, part: Any) -> tuple[Int64[Tensor, "B T"], Bool[Tensor, "B T-1"]]:
-        """What the decoder reads and writes, </s> first, and which of the tokens after it are of the paragraph."""
+        """Return what the decoder reads and writes, </s> first, and which of the tokens after it are of the
+        paragraph.
+        """
         writer = self.network.writer
         bound = SourceConditionedNetwork(writer, writer.read(part.sources, part.source_mask))
         read = scheduled_inputs(
@@ -185,5 +187,5 @@ class AdversarialObjective(StatelessObjective):
 
 
 def _cost(logits: Tensor, label: float) -> Tensor:
-    """-log P(label) of all sentences, in nats. label: 1 for given ones, 0 for the model's."""
+    """Return -log P(label) of all sentences, in nats. label: 1 for given ones, 0 for the model's."""
     return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, label), reduction="sum")

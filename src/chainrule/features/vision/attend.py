@@ -56,7 +56,7 @@ class PictureAttention:
         return svg_of(picture_attention_figure(self.heading, self.picture, self.captions))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes a self-contained page, .html, or a picture, .svg or .png. Raises OutputError, SettingError."""
+        """Write a self-contained page, .html, or a picture, .svg or .png. Raises OutputError, SettingError."""
         target = Path(path)
         check_picture_target(target, overwrite=overwrite)
         if target.suffix.lower() != ".html":
@@ -74,7 +74,8 @@ def attend_picture(
     unit: Literal["token", "sentence"] = "token",
     max_tokens: int = MAX_TOKENS,
 ) -> PictureAttention:
-    """The attention of captioners while they write what a picture shows: a panel for each token, or each sentence.
+    """Return the attention of captioners while they write what a picture shows: a panel for each token, or each
+    sentence.
 
     models: one, or several by the names that are shown, such as one of soft and one of hard attention. picture: as for
     `CaptionModel.caption`. caption: whose tokens attend; by default the likeliest caption of each model, of at most
@@ -97,7 +98,7 @@ def attend_picture(
 
 
 def attend_caption(model: CaptionModel, picture: Any, caption: str | None) -> PictureAttention:
-    """As `attend_picture`, of one captioner."""
+    """Return the attention of `attend_picture`, of one captioner."""
     return attend_picture({_name_of(model): model}, picture, caption)
 
 
@@ -106,12 +107,15 @@ def _name_of(model: CaptionModel) -> str:
 
 
 def attention_steps(model: CaptionModel, source: Any, tokens: Int32[ndarray, " T"]) -> Float32[ndarray, "T+1 h w"]:
-    """The attention of each token of a caption and of its end, over the h x w places. Raises SettingError."""
+    """Return the attention of each token of a caption and of its end, over the h x w places. Raises SettingError."""
     return model.on_grid(source_attention(model, source, tokens), source)
 
 
 def source_attention(model: CaptionModel, source: Any, tokens: Int32[ndarray, " T"]) -> Float32[ndarray, "T+1 S"]:
-    """The attention of each token of a caption and of its end, over the vectors of the source. Raises SettingError."""
+    """Return the attention of each token of a caption and of its end, over the vectors of the source.
+
+    Raises SettingError.
+    """
     given = model.model.given([source], alignments=True)
     state, steps = given.start([np.empty(0, np.int32)]), []
     for token in [*tokens.tolist(), None]:

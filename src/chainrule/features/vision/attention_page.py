@@ -44,7 +44,7 @@ class AttendedCaption:
 def picture_attention_page(
     heading: str, picture: UInt8[ndarray, "H W 3"], captions: Sequence[AttendedCaption], unit: str = "token"
 ) -> str:
-    """A self-contained HTML page without scripts: a row of panels for each caption, one below the other.
+    """Return a self-contained HTML page without scripts: a row of panels for each caption, one below the other.
 
     unit: what each panel shows, token or sentence.
     """
@@ -64,8 +64,8 @@ def picture_attention_page(
 
 
 def panel_records(picture: UInt8[ndarray, "H W 3"], caption: AttendedCaption) -> list[dict[str, str]]:
-    """For each token: the picture, bright where the token attends, as a data URL; and the place of most attention, in
-    words.
+    """Return, for each token, the picture, bright where the token attends, as a data URL; and the place of most
+    attention, in words.
     """
     return [
         {"token": panel.name, "address": _address(panel.pixels), "hint": hint}
@@ -76,7 +76,7 @@ def panel_records(picture: UInt8[ndarray, "H W 3"], caption: AttendedCaption) ->
 def picture_attention_figure(
     heading: str, picture: UInt8[ndarray, "H W 3"], captions: Sequence[AttendedCaption]
 ) -> Figure:
-    """The same panels as a figure of matplotlib's. Raises SettingError where that is missing."""
+    """Return the same panels as a figure of matplotlib's. Raises SettingError where that is missing."""
     rows = [
         (f"{caption.title}: {caption.text}", [Panel("", picture), *_panels(picture, caption)]) for caption in captions
     ]
@@ -84,7 +84,9 @@ def picture_attention_figure(
 
 
 def lit(picture: UInt8[ndarray, "H W 3"], weights: Float32[ndarray, "rows columns"]) -> UInt8[ndarray, "H W 3"]:
-    """A picture whose places are the brighter the more attention they get; the brightest place has its own colours."""
+    """Return a picture whose places are the brighter the more attention they get; the brightest place keeps its
+    colours.
+    """
     height, width = picture.shape[:2]
     shares = np.clip(weights / max(float(weights.max()), 1e-9), 0, 1)
     smooth = resize((255 * shares).round().astype(np.uint8)[..., None], height, width) / 255.0
@@ -98,7 +100,7 @@ def _panels(picture: UInt8[ndarray, "H W 3"], caption: AttendedCaption) -> list[
 
 
 def _hints(caption: AttendedCaption) -> list[str]:
-    """The place of most attention, in words."""
+    """Return the place of most attention, in words."""
     hints = []
     for weights in caption.attention:
         row, column = np.unravel_index(int(weights.argmax()), weights.shape)

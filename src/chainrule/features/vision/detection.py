@@ -41,7 +41,10 @@ class BoxObjective(ExampleObjective["Example[Any]"]):
     """An Objective: `detection_loss`, in nats and distances, for each true box. `tokens` sums the sizes of pictures."""
 
     def __init__(self, network: BoxDetector, setup: Setup, data: LabelData[Any]) -> None:
-        """Raises SettingError if a step cannot be divided among processes and parts."""
+        """Prepare the examples for training and validation.
+
+        Raises SettingError if a step cannot be divided among processes and parts.
+        """
         self.network = network
         super().__init__(
             setup,
@@ -64,7 +67,7 @@ class BoxObjective(ExampleObjective["Example[Any]"]):
 
     @torch.no_grad()
     def validate(self, tokens: int) -> ValidationResult:
-        """The loss for each box, and `mean_average_precision`, as `measure_boxes` finds it.
+        """Return the loss for each box, and `mean_average_precision`, as `measure_boxes` finds it.
 
         The best epoch has the highest precision, the figure that people report; of equal ones, the lowest loss.
         """
@@ -91,12 +94,12 @@ class BoxObjective(ExampleObjective["Example[Any]"]):
         return ValidationResult(loss, int(boxes), figures, -precision + TIE * loss)
 
     def _labelled(self, rows: BoxRows) -> BoxLabels:
-        """Boxes with the names of their labels."""
+        """Return boxes with the names of their labels."""
         return BoxLabels(rows[:, 1:], [self.network.labels[int(label)] for label in rows[:, 0]])
 
     def unigram_loss(self) -> float:
-        """The loss of a predictor that does not see the picture: it knows how frequent boxes and labels are, and the
-        median box.
+        """Return the loss of a predictor that does not see the picture: it knows how frequent boxes and labels are, and
+        the median box.
         """
         training, validation = (
             np.concatenate([example.labels for example in examples]) for examples in (self.examples, self.held_out)

@@ -60,7 +60,7 @@ class Inspection:
         return f"<Inspection: {self.heading}, {len(self.layers)} layers>"
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes the page, .html. Raises OutputError, SettingError."""
+        """Write the page, .html. Raises OutputError, SettingError."""
         target = Path(path)
         check_page(target, overwrite=overwrite)
         with replace_file(target) as file:
@@ -77,8 +77,9 @@ def inspect_pictures(
     patches: int = 10,
     progress: ProgressOption = None,
 ) -> Inspection:
-    """The inside of a classifier of pictures: its first filters, and by layer the maps of a picture, the receptive
-    field of the strongest unit, and the patches that excite the strongest units most (Zeiler and Fergus 2014).
+    """Return the inside of a classifier of pictures: its first filters, and by layer the maps of a picture, the
+    receptive field of the strongest unit, and the patches that excite the strongest units most (Zeiler and Fergus
+    2014).
 
     pictures: to look for patches in: a file or folder of them, or each a Picture, the path of one, or pixels. picture:
     whose maps are shown; by default the first. units: shown of each layer, those that answer the picture most strongly.
@@ -130,8 +131,10 @@ def _layer(
     units: int,
     patches: int,
 ) -> ShownLayer:
-    """maps: those of the shown picture. found, pixels, names: excitements, pixels and names of the pictures that
-    patches are cut from.
+    """Return a layer to show.
+
+    maps: those of the shown picture. found, pixels, names: excitements, pixels and names of the pictures that patches
+    are cut from.
     """
     order = np.argsort(-maps.max((1, 2)), kind="stable")[:units].tolist()
     row, column = divmod(int(maps[order[0]].argmax()), maps.shape[2])
@@ -160,12 +163,12 @@ def _image(pixels: Pixels, hint: str) -> Image:
 
 
 def _grey(values: Float32[ndarray, "h w"], hint: str) -> Image:
-    """Values as shades of grey, from the smallest (black) to the largest (white)."""
+    """Return values as shades of grey, from the smallest (black) to the largest (white)."""
     low, high = float(values.min()), float(values.max())
     return _image((255 * (values - low) / ((high - low) or 1)).astype(np.uint8)[..., None], hint)
 
 
 def _filter(weights: Float32[ndarray, "C k k"]) -> Image:
-    """A filter's weights as colours: 0 is medium grey; the largest weight is the brightest."""
+    """Return a filter's weights as colours: 0 is medium grey; the largest weight is the brightest."""
     scaled = weights / (2 * float(np.abs(weights).max()) or 1) + 0.5
     return _image((255 * np.moveaxis(scaled, 0, 2)).astype(np.uint8), "a filter of the first layer")

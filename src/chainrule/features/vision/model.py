@@ -19,8 +19,8 @@ from chainrule.decoding.config import Limits
 from chainrule.decoding.limits import constraints_for
 from chainrule.drawing.plots import PICTURE_SUFFIXES
 from chainrule.errors import SettingError, opening_folder
-from chainrule.evaluation.texts.text_scores import measure_captions
 from chainrule.features.classify.network.config import labelling_settings
+from chainrule.features.metrics.text_scores import measure_captions
 from chainrule.features.seq2seq.generation import BEAM, score_targets, search_sources, sentence_slices
 from chainrule.features.seq2seq.measurement import PairMeasurement, measure_targets
 from chainrule.features.seq2seq.options import MAX_TOKENS, CaptionOptions
@@ -78,7 +78,7 @@ class Caption(NamedTuple):
     attention: Float32[ndarray, "tokens rows columns"] | Float32[ndarray, "tokens regions"] | None
 
     def as_json(self) -> dict[str, Any]:
-        """All of it for JSON, with the weights of attention to four decimals."""
+        """Return all of it for JSON, with the weights of attention to four decimals."""
         return {
             **self._asdict(),
             "log_prob": finite(self.log_prob),
@@ -109,15 +109,17 @@ class CaptionModel(AnyModel):
         record: dict[str, Any] | None = None,
         regions: RegionReader | None = None,
     ) -> None:
-        """encoder: the settings of the encoder of pictures; None where the model is given vectors. regions: the reader
-        of the regions that the model attends to; None where it attends to the places of a grid.
+        """Store the model, and what reads its pictures.
+
+        encoder: the settings of the encoder of pictures; None where the model is given vectors. regions: the reader of
+        the regions that the model attends to; None where it attends to the places of a grid.
         """
         self.model, self.encoder, self.tokenizer, self.record = model, encoder, tokenizer, record or {}
         self.regions = regions
 
     @classmethod
     def open(cls, path: Path, options: OpenOptions, progress: Progress) -> Self:
-        """As `AnyModel.open`."""
+        """Implement `AnyModel.open`."""
         from chainrule.features.vision.network.captioner import put_together_captioner
         from chainrule.features.vision.regions import REGION_ARRAYS, check_regions_suit, regions_from_state
 
@@ -138,11 +140,11 @@ class CaptionModel(AnyModel):
         return cls(model, encoder if regions is None else regions.encoder, tokenizer, entry.record, regions)
 
     def drawn_network(self) -> Any:
-        """As `AnyModel.drawn_network`."""
+        """Implement `AnyModel.drawn_network`."""
         return self.model.network
 
     def info(self, *, size: int | None = None) -> ModelInfo:
-        """As `AnyModel.info`."""
+        """Implement `AnyModel.info`."""
         return info_of_network(FAMILY, self.tokenizer.name, self.tokenizer.vocabulary_size, self.record, size=size)
 
     def __repr__(self) -> str:
@@ -170,7 +172,7 @@ class CaptionModel(AnyModel):
     def on_grid(
         self, weights: Float32[ndarray, "tokens S"], source: Float32[ndarray, "S F"]
     ) -> Float32[ndarray, "tokens rows columns"]:
-        """Attention to the vectors of a source, on the rows and columns of the picture."""
+        """Return attention to the vectors of a source, on the rows and columns of the picture."""
         if self.regions is None:
             rows, columns = self.grid
             return weights[:, -rows * columns :].reshape(len(weights), rows, columns)
@@ -179,7 +181,7 @@ class CaptionModel(AnyModel):
         return spread_on_picture(weights, boxes_of(source), *self.grid)
 
     def given(self, picture: Any) -> CausalModel:
-        """P(text | picture) as a language model, which can be used like any other.
+        """Return P(text | picture) as a language model, which can be used like any other.
 
         picture: a Picture, the path of one, or pixels, bytes of height x width x 3; or its vectors, float32 of places x
         numbers; or, where regions are given, a CaptionedPicture with its boxes. Raises TextError, SettingError.
@@ -187,14 +189,15 @@ class CaptionModel(AnyModel):
         return CausalModel(FAMILY, self.model.given(self.sources([picture])), self.tokenizer, self.record)
 
     def sources(self, pictures: Iterable[Any]) -> list[Shaped[ndarray, "S ..."]]:
-        """What the network reads of pictures, given as for `given`. Raises TextError, SettingError."""
+        """Return what the network reads of pictures, given as for `given`. Raises TextError, SettingError."""
         if self.regions is None:
             return [self._source(picture) for picture in pictures]
         return self._region_sources(list(pictures), silent)
 
     @shows_progress
     def vectors(self, pictures: Iterable[Any], *, progress: ProgressOption = None) -> list[Float32[ndarray, "L F"]]:
-        """The vectors of the places of pictures, by the model's encoder; they stand for the pictures in every call.
+        """Return the vectors of the places of pictures, by the model's encoder; they stand for the pictures in every
+        call.
 
         Raises TextError, SettingError.
         """
@@ -202,7 +205,7 @@ class CaptionModel(AnyModel):
 
     @takes(CaptionOptions)
     def caption(self, pictures: Iterable[Any], options: CaptionOptions) -> list[list[Caption]]:
-        """The likeliest captions of each picture, best first.
+        """Return the likeliest captions of each picture, best first.
 
         pictures: each as for `given`. The options are those of `CaptionOptions`. Raises TextError, SettingError.
 
@@ -219,7 +222,7 @@ class CaptionModel(AnyModel):
         ]
 
     def beam_tree(self, picture: Any, beam: BeamConfig | None = None, *, max_tokens: int = MAX_TOKENS) -> BeamTree:
-        """All that the search of `caption` considers for a picture, with the path of greedy search.
+        """Return all that the search of `caption` considers for a picture, with the path of greedy search.
 
         Raises TextError, SettingError.
 
@@ -232,7 +235,8 @@ class CaptionModel(AnyModel):
         return BeamTree("Beam search given a picture", "", tree, self.tokenizer)
 
     def sentences(self, picture: Any, text: str) -> list[Sentence]:
-        """The sentences of a text about a picture, such as the model's own, with the probability that it stops there.
+        """Return the sentences of a text about a picture, such as the model's own, with the probability that it stops
+        there.
 
         picture: as for `given`. Raises TextError, SettingError.
         """
@@ -248,7 +252,7 @@ class CaptionModel(AnyModel):
     def score(
         self, pictures: Sequence[CaptionedPicture], *, progress: ProgressOption = None
     ) -> list[Float64[ndarray, " captions"]]:
-        """log P of each caption of each picture with its </s>, in nats. Raises TextError, SettingError."""
+        """Return log P of each caption of each picture with its </s>, in nats. Raises TextError, SettingError."""
         progress = callback(progress)
         pictures = check_captions(pictures, with_pictures=self.encoder is not None)
         return self._score(self._encoded(self._pictures(pictures), progress), pictures, progress)
@@ -263,8 +267,8 @@ class CaptionModel(AnyModel):
         max_tokens: int = MAX_TOKENS,
         progress: ProgressOption = None,
     ) -> PairMeasurement:
-        """Perplexity and bits per byte of given captions; BLEU, METEOR, ROUGE-L and CIDEr-D of captions that the model
-        writes.
+        """Return perplexity and bits per byte of given captions; BLEU, METEOR, ROUGE-L and CIDEr-D of captions that the
+        model writes.
 
         vectors: the vectors of the pictures, in their place; a model without an encoder of pictures needs them. Raises
         TextError, SettingError.
@@ -283,7 +287,7 @@ class CaptionModel(AnyModel):
 
     @shows_progress
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
-        """Writes a model folder, with the encoder of pictures. Raises OutputError."""
+        """Write a model folder, with the encoder of pictures. Raises OutputError."""
         from chainrule.features.vision.regions import take_apart_regions
         from chainrule.neural.saving import arrays_of
 
@@ -320,13 +324,13 @@ class CaptionModel(AnyModel):
         return fit_to_frame(as_picture(given), self.encoder.frame)
 
     def _pictures(self, pictures: Sequence[CaptionedPicture]) -> list[Any]:
-        """Raises SettingError."""
+        """Return what the network reads of the pictures. Raises SettingError."""
         if self.encoder is None:
             raise SettingError("this model was trained on vectors; give those of the pictures, too")
         return self.sources(pictures if self.regions is not None else (item.picture for item in pictures))
 
     def _region_sources(self, pictures: list[Any], progress: Progress) -> list[Float32[ndarray, "S F"]]:
-        """The sources of regions; vectors stay unchanged."""
+        """Return the sources of regions; vectors stay unchanged."""
         assert self.regions is not None
         fresh = [given for given in pictures if not (isinstance(given, np.ndarray) and given.dtype == np.float32)]
         read = iter(self.regions.sources(fresh, progress))
@@ -335,7 +339,7 @@ class CaptionModel(AnyModel):
         ]
 
     def _encoded(self, sources: list[Any], progress: Progress) -> list[Any]:
-        """Sources as vectors, so that the encoder reads each picture once."""
+        """Return sources as vectors, so that the encoder reads each picture once."""
         from chainrule.features.seq2seq.network.vector_sources import check_vectors
         from chainrule.features.vision.network.captioner import attached_body
         from chainrule.features.vision.network.visual_sources import vectors_of_pictures
@@ -350,7 +354,7 @@ class CaptionModel(AnyModel):
         return [next(encoded) if source.dtype == np.uint8 else source for source in sources]
 
     def _constraints(self, max_tokens: int) -> Constraints:
-        """Raises SettingError."""
+        """Return the constraints of a text with at most so many tokens. Raises SettingError."""
         return constraints_for(Limits(max_tokens=max_tokens), self.tokenizer, "")
 
     def _search(

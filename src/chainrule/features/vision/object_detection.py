@@ -46,11 +46,11 @@ class BoxMeasurement:
         return float(np.mean(list(self.average_precision.values())))
 
     def as_json(self) -> dict[str, Any]:
-        """All figures for JSON."""
+        """Return all figures for JSON."""
         return {"mean_average_precision": self.mean_average_precision, **asdict(self)}
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each label."""
+        """Return a row for each label."""
         return [{"label": label, "average_precision": value} for label, value in self.average_precision.items()]
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class BoxMeasurement:
 def measure_boxes(
     proposed: Sequence[Sequence[Detection]], true: Sequence[BoxLabels], overlap: float = 0.5
 ) -> BoxMeasurement:
-    """The figures of boxes proposed for pictures, of which some have at least one true box.
+    """Return the figures of boxes proposed for pictures, of which some have at least one true box.
 
     proposed, true: the boxes of each picture. overlap: the least overlap that makes a box right.
     """
@@ -85,7 +85,7 @@ def measure_boxes(
 
 
 def average_precision(scores: Float64[ndarray, " N"], is_right: Bool[ndarray, " N"], total: int) -> float:
-    """The area under precision by recall, where precision is the best at that recall or any higher one.
+    """Return the area under precision by recall, where precision is the best at that recall or any higher one.
 
     total: the number of true boxes. Boxes of equal scores come in the order given.
     """
@@ -98,7 +98,7 @@ def average_precision(scores: Float64[ndarray, " N"], is_right: Bool[ndarray, " 
 def _judged(
     proposed: Sequence[Sequence[Detection]], true: Sequence[BoxLabels], label: str, overlap: float
 ) -> tuple[Float64[ndarray, " N"], Bool[ndarray, " N"]]:
-    """The scores of all boxes of a label, and which of them are right."""
+    """Return the scores of all boxes of a label, and which of them are right."""
     scores, is_right = [], []
     for several, own in zip(proposed, true, strict=True):
         chosen = sorted((one for one in several if one.label == label), key=lambda one: -one.score)

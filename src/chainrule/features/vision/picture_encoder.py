@@ -51,7 +51,7 @@ class PictureEncoder:
     detector: BoxDetector | None = None
 
     def grid(self) -> tuple[int, int, int]:
-        """Rows and columns of the places, and the numbers in a vector."""
+        """Return rows and columns of the places, and the numbers in a vector."""
         from chainrule.features.vision.network.captioner import new_body
         from chainrule.features.vision.network.visual_sources import grid_of
 
@@ -66,12 +66,12 @@ class PictureEncoder:
         return None if self.config is None else self.config.frame
 
     def record(self) -> dict[str, Any]:
-        """Its description for the record of a model, by which a run resumes only with the same encoder."""
+        """Return its description for the record of a model, by which a run resumes only with the same encoder."""
         settings = None if self.config is None else labelling_settings(self.config)
         return {"name": self.name, "digest": self.digest(), "settings": settings}
 
     def digest(self) -> str | None:
-        """The SHA-256 of settings and weights, or of the vectors; None where there are no weights yet."""
+        """Return the SHA-256 of settings and weights, or of the vectors; None where there are no weights yet."""
         from chainrule.features.vision.network.captioner import body_digest
 
         if self.vectors is not None:
@@ -84,7 +84,7 @@ class PictureEncoder:
 def open_encoder(
     encoder: EncoderLike | PictureEncoder, progress: Progress, *, size: tuple[int, ...] | None = None
 ) -> PictureEncoder:
-    """The encoder that a name, a configuration, a classifier, or a path stands for.
+    """Return the encoder that a name, a configuration, a classifier, or a path stands for.
 
     A path is that of a classifier of pictures, or of a file .npy with the vectors of pictures: N x L x F, or
     N x rows x columns x F. size: height and width in pixels that pictures are brought to, if not the encoder's own: a
@@ -103,7 +103,7 @@ def open_encoder(
 
 
 def _resized(config: PictureLabelling, body: PictureBody, size: tuple[int, ...]) -> dict[str, Any]:
-    """The settings and a copy of a network for pictures of another size. Raises SettingError."""
+    """Return the settings and a copy of a network for pictures of another size. Raises SettingError."""
     from chainrule.features.vision.network.visual_sources import body_for_size
 
     larger = replace(config, size=size)
@@ -146,7 +146,7 @@ def _open_encoder(encoder: EncoderLike | PictureEncoder, progress: Progress) -> 
 def encode_pictures(
     encoder: PictureEncoder, pictures: Sequence[Picture], cache: str | os.PathLike[str] | None, progress: Progress
 ) -> Float32[ndarray, "N L F"]:
-    """The vectors of pictures, by an encoder with weights.
+    """Return the vectors of pictures, by an encoder with weights.
 
     cache: a file that keeps them (.safetensors): vectors that it has are not computed again, and missing ones are
     added. Raises SettingError where it is of another encoder; ModelFormatError, OutputError, EstimationError.
@@ -170,7 +170,7 @@ def encode_pictures(
 
 
 def _of_classifier(model: ClassifierModel, name: str) -> PictureEncoder:
-    """Raises SettingError."""
+    """Return the encoder of a classifier. Raises SettingError."""
     from chainrule.features.vision.network.captioner import body_of
 
     classifier: Any = model.classifier
@@ -179,7 +179,7 @@ def _of_classifier(model: ClassifierModel, name: str) -> PictureEncoder:
 
 
 def read_vectors(name: str) -> Float32[ndarray, "N rows columns F"]:
-    """The vectors of pictures in a file .npy: N x L x F, or N x rows x columns x F. Raises TextError."""
+    """Return the vectors of pictures in a file .npy: N x L x F, or N x rows x columns x F. Raises TextError."""
     try:
         open_regular(name).close()
         array = np.load(name, mmap_mode="r", allow_pickle=False)
@@ -203,7 +203,7 @@ def read_vectors(name: str) -> Float32[ndarray, "N rows columns F"]:
 
 
 def _open_cache(path: Path, encoder: PictureEncoder, shape: tuple[int, int]) -> dict[bytes, Float32[ndarray, "L F"]]:
-    """The vectors in a file, by the digest of the picture. Raises SettingError, ModelFormatError."""
+    """Return the vectors in a file, by the digest of the picture. Raises SettingError, ModelFormatError."""
     if not path.exists():
         return {}
     arrays = open_tensors(path)
@@ -220,7 +220,7 @@ def _open_cache(path: Path, encoder: PictureEncoder, shape: tuple[int, int]) -> 
 
 
 def _write_cache(path: Path, encoder: PictureEncoder, known: dict[bytes, Float32[ndarray, "L F"]]) -> None:
-    """Raises OutputError."""
+    """Write the vectors of pictures to a file. Raises OutputError."""
     arrays = {
         "vectors": np.stack(list(known.values())),
         "pictures": _bytes_array(b"".join(known)).reshape(len(known), 32),

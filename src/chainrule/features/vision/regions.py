@@ -80,7 +80,7 @@ class RegionReader:
     phrases: NeuralSeq2SeqModel | None = None
 
     def width(self, body_width: int) -> int:
-        """How many numbers a region's vector has. body_width: how many the maps have at each place."""
+        """Return how many numbers a region's vector has. body_width: how many the maps have at each place."""
         return body_width + self.phrase_width + 4
 
     @property
@@ -94,7 +94,7 @@ class RegionReader:
         return 0 if self.phrases is None else sum(weight.numel() for weight in self.phrases.network.parameters())
 
     def sources(self, pictures: Sequence[Any], progress: Progress = silent) -> list[Float32[ndarray, "R F+W+4"]]:
-        """The vectors of pictures. Raises SettingError, TextError.
+        """Return the vectors of pictures. Raises SettingError, TextError.
 
         pictures: paths, pixels or `Picture`s; or `CaptionedPicture`s, whose boxes are the regions if these are given.
         """
@@ -113,7 +113,10 @@ class RegionReader:
         return sources
 
     def regions(self, picture: Any) -> list[Region]:
-        """The regions of a picture, in order, with their phrases, if they have any. Raises SettingError, TextError."""
+        """Return the regions of a picture, in order, with their phrases, if they have any.
+
+        Raises SettingError, TextError.
+        """
         from chainrule.features.vision.network.visual_sources import region_cells
 
         framed_picture = self._framed(picture)
@@ -128,7 +131,7 @@ class RegionReader:
         return [Region(tuple(box), text) for box, text in zip(own.tolist(), texts, strict=True)]
 
     def cells(self, picture: CaptionedPicture) -> list[Float32[ndarray, "k*k F+4"]]:
-        """The vectors of the cells of each box given with a picture, from which a phrase is written."""
+        """Return the vectors of the cells of each box given with a picture, from which a phrase is written."""
         from chainrule.features.vision.network.visual_sources import as_shares, region_cells
 
         pixels, boxes = self._framed(picture, needs_boxes=True)
@@ -139,7 +142,7 @@ class RegionReader:
         return list(cells)
 
     def _framed(self, given: Any, *, needs_boxes: bool = False) -> tuple[UInt8[ndarray, "H W C"], BoxLabels | None]:
-        """The pixels that the network reads, and the boxes given with them. Raises SettingError, TextError."""
+        """Return the pixels that the network reads, and the boxes given with them. Raises SettingError, TextError."""
         boxes = given.boxes if isinstance(given, CaptionedPicture) else None
         place = given.place if isinstance(given, CaptionedPicture) else "the picture"
         picture = _picture_of(given)
@@ -157,7 +160,7 @@ class RegionReader:
     def _boxes(
         self, several: Sequence[tuple[UInt8[ndarray, "H W C"], BoxLabels | None]]
     ) -> list[Float32[ndarray, "R 4"]]:
-        """The whole picture and the boxes in it, in reading order, as shares of it."""
+        """Return the whole picture and the boxes in it, in reading order, as shares of it."""
         from chainrule.features.vision.network.visual_sources import as_shares
 
         if self.detector is None:
@@ -169,7 +172,8 @@ class RegionReader:
         return [np.vstack([_WHOLE, own]) for own in several_boxes]
 
     def _phrase_vectors(self, cells: Sequence[Float32[ndarray, "R k*k F+4"]]) -> list[Float32[ndarray, "R W"]] | None:
-        """The vector of a phrase for each region: the mean of the states from which its words and its end are written.
+        """Return the vector of a phrase for each region: the mean of the states from which its words and its end are
+        written.
 
         None without phrases.
         """
@@ -182,7 +186,7 @@ class RegionReader:
         return [np.stack([next(states).mean(0) for _ in several]) for several in cells]
 
     def _phrases(self, regions: list[Float32[ndarray, "k*k F+4"]]) -> list[Any]:
-        """The likeliest tokens of the phrase of each region, one after the other."""
+        """Return the likeliest tokens of the phrase of each region, one after the other."""
         assert self.phrases is not None
         constraints = constraints_for(Limits(max_tokens=MOST_WORDS), self.tokenizer, "")
         written = search_sources(self.phrases, regions, _GREEDY, constraints, silent)
@@ -190,7 +194,7 @@ class RegionReader:
 
 
 def _without_copies(detections: Sequence[Detection]) -> Float32[ndarray, "N 4"]:
-    """The boxes of detections, best first."""
+    """Return the boxes of detections, best first."""
     boxes = np.array([one.box for one in detections], np.float32).reshape(-1, 4)
     return boxes[suppress_overlapping(boxes, np.array([one.score for one in detections], np.float32), _SAME)]
 
@@ -204,7 +208,7 @@ _BODY, _DETECTOR, _PHRASES = (f"{REGION_ARRAYS}{name}." for name in ("body", "de
 
 
 def take_apart_regions(reader: RegionReader) -> tuple[dict[str, Any], Arrays]:
-    """The settings and arrays of a reader of regions."""
+    """Return the settings and arrays of a reader of regions."""
     from chainrule.neural.saving import arrays_of
 
     settings: dict[str, Any] = {"encoder": labelling_settings(reader.encoder), "labels": None, "phrases": None}
@@ -220,7 +224,7 @@ def take_apart_regions(reader: RegionReader) -> tuple[dict[str, Any], Arrays]:
 
 
 def regions_from_state(settings: object, arrays: Arrays, tokenizer: Tokenizer) -> RegionReader:
-    """The reader of regions of settings and arrays. Raises ModelFormatError."""
+    """Return the reader of regions of settings and arrays. Raises ModelFormatError."""
     from chainrule.features.classify.network.build import from_state
     from chainrule.features.vision.network.captioner import filled_body, picture_config, put_together_captioner
 
@@ -244,7 +248,7 @@ def regions_from_state(settings: object, arrays: Arrays, tokenizer: Tokenizer) -
 
 
 def check_regions_suit(reader: RegionReader, config: Seq2SeqConfig) -> None:
-    """Raises ModelFormatError where a network does not read the vectors that a reader of regions gives."""
+    """Raise ModelFormatError where a network does not read the vectors that a reader of regions gives."""
     from chainrule.features.seq2seq.network.vector_sources import SIDES
     from chainrule.features.vision.network.captioner import places_of
 

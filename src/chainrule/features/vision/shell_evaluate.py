@@ -37,7 +37,7 @@ NO_CAPTIONS = CaptionsOptions()
 
 
 def measure_captioner(model: Path, options: CaptionsOptions, given: Given) -> None:
-    """Measures a captioner and shows the result. Raises as `ShellMeasure`."""
+    """Measure a captioner and show the result. Raises as `ShellMeasure`."""
     if options.pictures is None:
         raise CycloptsError(msg=f"{model} captions pictures; measure it with --pictures.")
     given.refuse_texts("--pictures", "captioners")

@@ -96,7 +96,7 @@ class CaptionerRun:
 
 
 def train_captioner(run: CaptionerRun) -> None:
-    """Trains a captioner, saves it and prints a summary; of a run that has ended, only checks that it is the same."""
+    """Train a captioner, save it and print a summary; of a run that has ended, only check that it is the same."""
     from chainrule.features.vision.picture_encoder import open_encoder
     from chainrule.training.checkpoint import is_first_process
 
@@ -159,7 +159,7 @@ def _train(
 
 
 def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Sequence[CaptionedPicture]) -> None:
-    """Raises SettingError where the run that has ended was another one."""
+    """Report that the run has ended. Raises SettingError where the run that has ended was another one."""
     from chainrule.features.vision.model import FAMILY
     from chainrule.features.vision.pictures.captions import digest_of_captions
     from chainrule.features.vision.training import resolve_config
@@ -180,7 +180,7 @@ def _report_finished(run: CaptionerRun, encoder: PictureEncoder, pictures: Seque
 
 
 def _finish(run: CaptionerRun, model: CaptionModel) -> None:
-    """Removes the checkpoints of a model that is saved, and prints a summary."""
+    """Remove the checkpoints of a model that is saved, and print a summary."""
     from chainrule.base.memory import peak_memory
     from chainrule.features.vision.training import DISCRIMINATOR, PHRASES
     from chainrule.models.run import seconds_since
@@ -283,7 +283,7 @@ def caption(
 
 
 def _encoder(name: str, given: dict[str, Any]) -> EncoderLike:
-    """The path, or the configuration of a new network. Raises SettingError."""
+    """Return the path, or the configuration of a new network. Raises SettingError."""
     kind = LABELLING.get(name)
     if kind is None or not issubclass(kind, PictureLabelling):
         if unsuited := [setting for setting in given if setting != "size"]:

@@ -52,7 +52,7 @@ _STEPS = 1000  # at most, of what writes phrases
 
 
 def check_regions(encoder: PictureEncoder, regions: Regions, *, phrases: bool, tuned: bool, features: object) -> None:
-    """Raises SettingError where an encoder cannot give such regions."""
+    """Raise SettingError where an encoder cannot give such regions."""
     if regions not in ("grid", "given", "proposed"):
         raise SettingError(f"regions is {regions!r}; expected grid, given or proposed")
     if regions == "grid":
@@ -75,7 +75,7 @@ def check_regions(encoder: PictureEncoder, regions: Regions, *, phrases: bool, t
 
 
 def check_phrases(pictures: Sequence[CaptionedPicture]) -> None:
-    """Raises TextError where a phrase of each region is to be learned, but a picture has no boxes."""
+    """Raise TextError where a phrase of each region is to be learned, but a picture has no boxes."""
     for item in pictures:
         if item.boxes is None:
             raise TextError(
@@ -90,7 +90,7 @@ def check_phrases(pictures: Sequence[CaptionedPicture]) -> None:
 
 
 def open_regions(encoder: PictureEncoder, regions: Regions, tokenizer: Tokenizer) -> RegionReader:
-    """A reader of regions, without phrases so far. `check_regions` has checked the encoder."""
+    """Return a reader of regions, without phrases so far. `check_regions` has checked the encoder."""
     from chainrule.features.vision.network.captioner import without_pool
 
     assert encoder.config is not None
@@ -107,7 +107,7 @@ def train_phrases(
     training: TrainingConfig,
     run: TrainingRun,
 ) -> RegionReader:
-    """The reader of regions with a network that writes phrases, trained on the boxes given with pictures.
+    """Return the reader of regions with a network that writes phrases, trained on the boxes given with pictures.
 
     Raises as `train_captions`.
     """
@@ -140,7 +140,7 @@ def train_phrases(
 
 
 def _kept(reader: RegionReader, item: CaptionedPicture) -> Sequence[str]:
-    """The phrases of the boxes that the frame does not cut off."""
+    """Return the phrases of the boxes that the frame does not cut off."""
     from chainrule.features.vision.pictures.boxes import boxes_framed
 
     assert item.picture is not None
@@ -149,7 +149,7 @@ def _kept(reader: RegionReader, item: CaptionedPicture) -> Sequence[str]:
 
 
 def phase_budget(training: TrainingConfig) -> dict[str, Any]:
-    """A quarter of the budget of a run, for a phase of it."""
+    """Return a quarter of the budget of a run, for a phase of it."""
     from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
     given = {name: getattr(training, name) for name in BUDGETS if getattr(training, name) is not None}
@@ -159,8 +159,8 @@ def phase_budget(training: TrainingConfig) -> dict[str, Any]:
 
 
 def _budget(training: TrainingConfig) -> dict[str, Any]:
-    """The budget for phrases: few steps, unless minutes were given, since they are learned in few passes over many
-    boxes.
+    """Return the budget for phrases: few steps, unless minutes were given, since they are learned in few passes over
+    many boxes.
     """
     budget = phase_budget(training)
     if training.minutes is not None:
@@ -173,7 +173,7 @@ _ADVERSARIAL_RATE = 3e-4  # of AdamW: a tenth of the first phase's
 
 
 def check_discriminator(config: CaptionConfig, weight: float) -> None:
-    """Raises SettingError."""
+    """Raise SettingError if the weight of the discriminator does not suit the model."""
     if weight < 0:
         raise SettingError(f"discriminator is {weight:g}; expected 0 or more, the weight of its rewards")
     if weight and (config.decoder != "hierarchical" or config.attention == "hard"):
@@ -191,9 +191,9 @@ def train_adversarial(
     origin: dict[str, Any],
     weight: float,
 ) -> Seq2SeqNetwork:
-    """The network after a shorter second phase, for a quarter of the budget. weight: of the discriminator's rewards.
+    """Return the network after a shorter second phase, for a quarter of the budget.
 
-    Raises as `train_captions`.
+    weight: of the discriminator's rewards. Raises as `train_captions`.
     """
     from chainrule.features.vision.adversarial import adversarial_job
     from chainrule.training.run import run_job
@@ -218,18 +218,18 @@ _TUNING_RATE = 1e-3  # of AdamW, with an encoder that is trained with the rest
 
 @takes(TrainCaptionsOptions)
 def train_captions(options: TrainCaptionsOptions) -> CaptionModel:
-    """Trains a model of captions given pictures.
+    """Train a model of captions given pictures.
 
-    encoder: what gives a vector for each place of a picture: a classifier of pictures or its path, whose weights are
-    kept as they are; the name or configuration of a network of pictures, which is trained with the rest; or the path of
-    a file .npy with a row for each picture: N x places x numbers, or N x rows x columns x numbers. tuned: whether a
-    classifier is trained with the rest, too. features: a file (.safetensors) that keeps the vectors of an encoder that
-    is not tuned, so that they are computed once. regions: what gets a vector: the places of a grid; the boxes given
-    with each picture; or those that the encoder, a classifier of boxes, proposes. phrases: whether to learn first a
-    phrase for each region, from the boxes given with the pictures; the decoder attends to it, too. discriminator: in a
-    second phase, the weight of rewards for sentences that a discriminator, by their words and the sentences before
-    them, takes for given ones; 0 for no such phase. validation: pictures to choose the best weights by; by default, the
-    last ones. The other arguments, and the errors, are those of `train`.
+    encoder: what gives a vector for each place of a picture: a classifier of pictures or its path, whose weights do not
+    change; the name or configuration of a network of pictures, which is trained with the rest; or the path of a file
+    .npy with a row for each picture: N x places x numbers, or N x rows x columns x numbers. tuned: whether a classifier
+    is trained with the rest, too. features: a file (.safetensors) that keeps the vectors of an encoder that is not
+    tuned, so that they are computed once. regions: what gets a vector: the places of a grid; the boxes given with each
+    picture; or those that the encoder, a classifier of boxes, proposes. phrases: whether to learn first a phrase for
+    each region, from the boxes given with the pictures; the decoder attends to it, too. discriminator: in a second
+    phase, the weight of rewards for sentences that a discriminator, by their words and the sentences before them, takes
+    for given ones; 0 for no such phase. validation: pictures to choose the best weights by; by default, the last ones.
+    The other arguments, and the errors, are those of `train`.
 
     good:  model = train_captions(chainrule.read_captions("train.jsonl"), encoder="resnet/", folder="captions/")
            model.save("captions/")
@@ -342,7 +342,7 @@ class _Split(NamedTuple):
 
 
 def _is_tuned(encoder: PictureEncoder, tuned: bool | None, features: object) -> bool:
-    """Whether the encoder is trained with the rest. Raises SettingError."""
+    """Return whether the encoder is trained with the rest. Raises SettingError."""
     is_new = encoder.vectors is None and encoder.body is None
     if tuned is None:
         tuned = is_new
@@ -359,7 +359,9 @@ def _is_tuned(encoder: PictureEncoder, tuned: bool | None, features: object) -> 
 
 
 def resolve_config(config: CaptionConfig, encoder: PictureEncoder, reader: RegionReader | None = None) -> CaptionConfig:
-    """The configuration with the number and width of the vectors that an encoder or a reader of regions gives."""
+    """Return the configuration with the number and width of the vectors that an encoder or a reader of regions
+    gives.
+    """
     rows, columns, width = encoder.grid()
     if reader is not None:
         return replace(
@@ -380,7 +382,9 @@ def _sources(
     tuned: bool,
     progress: Progress,
 ) -> Sequence[Shaped[ndarray, "S ..."]]:
-    """What the network reads of each picture: its vectors, or its pixels. Raises SettingError, EstimationError."""
+    """Return what the network reads of each picture: its vectors, or its pixels. Raises SettingError,
+    EstimationError.
+    """
     if encoder.vectors is not None:
         if len(encoder.vectors) != len(pictures):
             raise SettingError(
@@ -396,7 +400,7 @@ def _sources(
 
 
 def _pairs(sources: Sequence[Any], pictures: Sequence[CaptionedPicture], targets: Sequence[Any]) -> TokenPairs:
-    """A pair for each caption."""
+    """Return a pair for each caption."""
     from chainrule.features.seq2seq.objective import TokenPairs
 
     repeated = [source for source, item in zip(sources, pictures, strict=True) for _ in item.captions]
@@ -404,7 +408,7 @@ def _pairs(sources: Sequence[Any], pictures: Sequence[CaptionedPicture], targets
 
 
 def _held_back(pictures: Sequence[CaptionedPicture], training: TrainingConfig) -> int:
-    """How many of the last pictures are validated on. Raises TextError if none, or all, would be."""
+    """Return how many of the last pictures are validated on. Raises TextError if none, or all, would be."""
     count = int(training.valid_share * len(pictures))
     if not 0 < count < len(pictures):
         raise TextError(

@@ -84,12 +84,12 @@ class Family:
 
 
 def refuse_text() -> Any:
-    """Raises SettingError: models of a family do not learn from plain text, and `Kind.learns_from` says from what."""
+    """Raise SettingError: models of a family do not learn from plain text, and `Kind.learns_from` says from what."""
     raise SettingError("models of this family are not trained on a text")
 
 
 def unsupported(kind: type[ChainruleError], message: str) -> Callable[..., Any]:
-    """A function for what a family cannot do: it raises an error."""
+    """Return a function for what a family cannot do: it raises an error."""
 
     def refuse(*args: object, **options: object) -> Any:
         raise kind(message)

@@ -50,7 +50,7 @@ def config_of(family: str, settings: object) -> Any:
 
 
 def check_learns_from_text(family: str) -> None:
-    """Raises SettingError where models of a family are made of something else than plain text."""
+    """Raise SettingError where models of a family are made of something else than plain text."""
     kind = kinds()[family]
     if kind.learns_from:
         raise SettingError(f"{kind.title} is not trained on a text but made of {kind.learns_from}")

@@ -27,7 +27,7 @@ _bases: WeakValueDictionary[tuple[str, bool], Model] = WeakValueDictionary()
 
 
 def adapter_record(network: Network, config: AdapterConfig, base: str) -> dict[str, Any]:
-    """What the record of an adapted model says of its adapter. base: the path of the model that it stands on."""
+    """Return what the record of an adapted model says of its adapter. base: the path of the model that it stands on."""
     from chainrule.neural.adapters import describe
 
     own = describe(network, config.rank, config.scale)
@@ -35,24 +35,27 @@ def adapter_record(network: Network, config: AdapterConfig, base: str) -> dict[s
 
 
 def check_no_adapter(model: Model, path: str | os.PathLike[str]) -> None:
-    """Raises SettingError where a model has an adapter, for what needs its weights as one."""
+    """Raise SettingError where a model has an adapter, for what needs its weights as one."""
     if "adapter" in model.record:
         raise SettingError(f"{path}: is an adapter; chainrule convert merges it with its base, which can be trained")
 
 
 def shared_base(path: Path, *, exact: bool) -> Model | None:
-    """The model at a path, if it is open as the base of adapters. exact: as for `load`."""
+    """Return the model at a path, if it is open as the base of adapters. exact: as for `load`."""
     return _bases.get((os.path.realpath(path), exact))
 
 
 def share_as_base(path: Path, model: Model, *, exact: bool) -> None:
-    """Lets adapters that are opened later stand on a model that is open. exact: as for `load`."""
+    """Let adapters that are opened later stand on a model that is open. exact: as for `load`."""
     if FAMILIES[model.family].embeds and "adapter" not in model.record:
         _bases[os.path.realpath(path), exact] = model
 
 
 def open_base(path: Path, exact: bool, load: Callable[..., Model]) -> Model:
-    """A model to put adapters on; the same one as long as any of its adapters is in use. Raises ModelFormatError."""
+    """Return a model to put adapters on; the same one as long as any of its adapters is in use.
+
+    Raises ModelFormatError.
+    """
     base = shared_base(path, exact=exact)
     if base is None:
         base = load(path, exact=exact)
@@ -62,10 +65,9 @@ def open_base(path: Path, exact: bool, load: Callable[..., Model]) -> Model:
 
 
 def adapted(path: Path, base: Model) -> tuple[Any, dict[str, Any]]:
-    """The engine of a base with the adapter of a folder, ours or peft's, or of a GGUF file, and its record. It
-    shares the base's weights.
+    """Return the engine of a base with the adapter of a folder, ours or peft's, or of a GGUF file, and its record.
 
-    Raises ModelFormatError where the adapter is for another base; SettingError.
+    It shares the base's weights. Raises ModelFormatError where the adapter is for another base; SettingError.
     """
     from chainrule.neural.adapters import attach, describe, fingerprint
     from chainrule.neural.saving import engine_of, shapes_in, shared_network

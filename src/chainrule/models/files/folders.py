@@ -30,7 +30,7 @@ def build_model(
     *,
     mapped: MappedFile | None = None,
 ) -> Model:
-    """A model of a family, as the class that its row names. The arguments are those of `Model`."""
+    """Return a model of a family, as the class that its row names. The arguments are those of `Model`."""
     kind = kind_named(family)
     assert kind is not None  # whoever made the engine knows the family
     model: Model = kind.model.get()(family, engine, tokenizer, record, speller, mapped=mapped)

@@ -25,7 +25,7 @@ _HEADER = (
 
 
 def model_card(rows: Sequence[tuple[str, str]]) -> str:
-    """The card in Markdown. rows: as `model_rows` returns them."""
+    """Return the card in Markdown. rows: as `model_rows` returns them."""
     table = (f"| {_cell(what)} | {_cell(value)} |" for what, value in rows)
     return "\n".join([*_HEADER, *table]) + "\n"
 
@@ -39,7 +39,7 @@ def model_rows(
     size: int | None = None,
     signature: str | None = None,
 ) -> list[tuple[str, str]]:
-    """Names and values of what is known about a model.
+    """Return names and values of what is known about a model.
 
     size: in bytes, on disk. signature: that of its measurements. Entries of the record that chainrule would not have
     written are left out, since people may edit config.json.
@@ -84,7 +84,7 @@ def _reading(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _parts(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """The components of a mixture, each with its weights by class of the previous token."""
+    """Return the components of a mixture, each with its weights by class of the previous token."""
     weights = record["weights"] if isinstance(record["weights"][0], list) else [record["weights"]]
     return [
         ("mixed", f"{model['name']}, {model['family']}, weight {', '.join(f'{row[i]:.4f}' for row in weights)}")
@@ -114,7 +114,7 @@ def _pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _budget(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """The budget that ended training."""
+    """Return the budget that ended training."""
     training = record["training"]
     set_budgets = [(training[name], name) for name in BUDGETS if training.get(name) is not None]
     [(amount, unit)] = set_budgets or [(DEFAULT_MINUTES, "minutes")]

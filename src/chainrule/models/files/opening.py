@@ -51,7 +51,7 @@ def _opens(options: Callable[P, OpenOptions]) -> Callable[[Callable[..., AnyMode
 @_opens(OpenOptions)
 @collection_paused()
 def load(path: str | os.PathLike[str], kind: type[AnyModel] | None = None, *, options: OpenOptions) -> AnyModel:
-    """Opens any model: a folder, with what it holds; an ARPA file; a binary of KenLM's; what others write.
+    """Open any model: a folder, with what it holds; an ARPA file; a binary of KenLM's; what others write.
 
     What comes back has the verbs of its kind: CausalModel continues texts (CausalNetwork gives vectors, too),
     MaskedModel fills gaps, ClassifierModel labels, EmbeddingModel gives vectors, Seq2SeqModel writes texts from
@@ -96,7 +96,7 @@ def load(path: str | os.PathLike[str], kind: type[AnyModel] | None = None, *, op
 
 
 def _check_tokenizer(model: Model, wanted: TokenizerConfig | None) -> None:
-    """Raises SettingError where a folder is to be read with another tokenizer than its own."""
+    """Raise SettingError where a folder is to be read with another tokenizer than its own."""
     if wanted not in (None, TokenizerConfig(kind=model.tokenizer.name)):
         raise SettingError(
             f"was trained with the {model.tokenizer.name} tokenizer, so it cannot use {wanted.kind!r}; leave tokenizer "
@@ -105,7 +105,7 @@ def _check_tokenizer(model: Model, wanted: TokenizerConfig | None) -> None:
 
 
 def open_drafting(draft: str) -> Drafting:
-    """Drafting by name, or by the model at a path. Raises ModelFormatError, SettingError."""
+    """Return drafting by name, or by the model at a path. Raises ModelFormatError, SettingError."""
     from chainrule.models.drafting import NAMED_DRAFTERS, Drafting
 
     if draft in NAMED_DRAFTERS:
@@ -120,7 +120,7 @@ def open_drafting(draft: str) -> Drafting:
 
 @shows_progress
 def info(model: AnyModel | str | os.PathLike[str], *, progress: ProgressOption = None) -> ModelInfo:
-    """What is known of a model, of any family: its size, settings, data, training and validation.
+    """Return what is known of a model, of any family: its size, settings, data, training and validation.
 
     model: a model, or the path of one: a folder, an ARPA file, a binary of KenLM's, or a file of word vectors. Raises
     ModelFormatError, whose `contents` say what is in a Hugging Face folder or a GGUF file that cannot be opened.
@@ -142,7 +142,7 @@ def info(model: AnyModel | str | os.PathLike[str], *, progress: ProgressOption =
 
 
 def _bytes_of(folder: Path) -> int:
-    """The size in bytes as the model card gives it: of all arrays, and of the tokenizer's definition."""
+    """Return the size in bytes as the model card gives it: of all arrays, and of the tokenizer's definition."""
     if is_hugging_face(folder):
         checkpoint = open_folder(folder)
         return sum(tensor.nbytes for tensor in checkpoint.tensors.values()) + len(checkpoint.tokenizer or b"")

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 
 class TokenIdMap(NamedTuple):
-    """rows: how many ids they have. unknown, begin, end: their ids of our markers; None where they have no such token.
+    """The ids of others, numbered as ours.
 
+    rows: how many ids they have. unknown, begin, end: their ids of our markers; None where they have no such token.
     other_ends: further ids of theirs that end a text. masked: whether `begin` is the mask, and `end` the token that is
     read before a text, as </s> is here. closing: for such a model, the token that is read after a text; None for none.
     before: the token that is read before a text, where it is neither `begin` nor `end`; None where it is one of them.
@@ -54,20 +55,20 @@ class TokenIdMap(NamedTuple):
         return self.end if self.masked or self.begin is None else self.begin
 
     def theirs(self) -> Int64[ndarray, " ours"]:
-        """Their id of each token of ours; -1 for none."""
+        """Return their id of each token of ours; -1 for none."""
         markers = [-1 if number is None else number for number in (self.unknown, self.begin, self.end)]
         others = np.delete(np.arange(self.rows), [number for number in markers if number >= 0])
         return np.concatenate([markers, others])
 
     def ours(self) -> Int64[ndarray, " theirs"]:
-        """Our id of each token of theirs."""
+        """Return our id of each token of theirs."""
         theirs = self.theirs()
         ours = np.empty(self.rows, np.int64)
         ours[theirs[theirs >= 0]] = np.flatnonzero(theirs >= 0)
         return ours
 
     def settings(self) -> Json:
-        """The settings of a network that follow from it."""
+        """Return the settings of a network that follow from it."""
         missing = [number for number, theirs in enumerate(self.theirs()[:3].tolist()) if theirs < 0 and number != 1]
         if self.masked:
             closing = None if self.closing is None else int(self.ours()[self.closing])
@@ -93,7 +94,7 @@ def name_before(record: Json, splitter: Subword, chosen: int | None = None) -> s
 
 
 def id_of_name(record: Json, splitter: Any, vocabulary: Vocabulary, name: str) -> int | None:
-    """Our id of a token by its name, in a checkpoint of others by theirs; None if there is no such token."""
+    """Return our id of a token by its name, in a checkpoint of others by theirs; None if there is no such token."""
     numbers: Mapping[str, int] = getattr(splitter, "numbers", {})
     if (origin := record.get("hugging_face")) is not None and name in numbers:
         return int(TokenIdMap(**origin["tokens"]).ours()[numbers[name]])
@@ -102,7 +103,10 @@ def id_of_name(record: Json, splitter: Any, vocabulary: Vocabulary, name: str) -
 
 
 def template_of(origin: Json) -> str | None:
-    """The chat template of a model that was opened; None if it has none. origin: its record of Hugging Face's files."""
+    """Return the chat template of a model that was opened; None if it has none.
+
+    origin: its record of Hugging Face's files.
+    """
     template = origin.get("chat_template") or (origin.get("tokenizer_config") or {}).get("chat_template")
     if isinstance(template, list):  # several by name
         named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
@@ -111,7 +115,7 @@ def template_of(origin: Json) -> str | None:
 
 
 def variables_of(origin: Json, splitter: Subword) -> dict[str, str]:
-    """The special tokens that a template may write by their names, such as bos_token."""
+    """Return the special tokens that a template may write by their names, such as bos_token."""
     numbering = TokenIdMap(**origin["tokens"])
     names: dict[int | None, str] = {number: name for name, number in splitter.numbers.items()}
     begin = numbering.end if numbering.begin is None else numbering.begin
@@ -131,6 +135,6 @@ class OpenPromptEncoder:
         self._splitter, self._ours = splitter, TokenIdMap(**origin["tokens"]).ours()
 
     def encode(self, text: str) -> Int32[ndarray, " T"]:
-        """As `PromptEncoder.encode`."""
+        """Implement `PromptEncoder.encode`."""
         numbers = self._splitter.encode_with_special_tokens(text)
         return self._ours[np.array(numbers, np.int64)].astype(np.int32)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Saves a model folder; of an adapted model, its adapter alone. Raises OutputError."""
+    """Save a model folder; of an adapted model, its adapter alone. Raises OutputError."""
     if "adapter" in parts.record:
         _save_adapter(parts, path, overwrite=overwrite, progress=progress)
         return
@@ -45,7 +45,7 @@ def save_folder(parts: ModelParts, path: Path, *, overwrite: bool, progress: Pro
 
 
 def _save_adapter(parts: ModelParts, path: Path, *, overwrite: bool, progress: Progress) -> None:
-    """Saves an adapted model as a folder that holds the adapter alone. Raises OutputError."""
+    """Save an adapted model as a folder that holds the adapter alone. Raises OutputError."""
     from chainrule.neural.adapters import adapter_arrays
 
     said = parts.record["adapter"]

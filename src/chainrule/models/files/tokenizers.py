@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 def tokenizer_from(
     entry: TokenizerEntry, arrays: dict[str, ndarray], prefix: str, definition: bytes | None
 ) -> Tokenizer:
-    """The tokenizer of a model folder. prefix: the one that the names of its arrays begin with. definition: its
-    tokenizer.json.
+    """Return the tokenizer of a model folder.
 
-    Raises KeyError if an array is missing; ModelFormatError, SettingError.
+    prefix: the one that the names of its arrays begin with. definition: its tokenizer.json. Raises KeyError if an array
+    is missing; ModelFormatError, SettingError.
     """
     vocabulary = Vocabulary.from_arrays(*(arrays[prefix + name] for name in ("text", "offsets", "slots")))
     splitter: Splitter
@@ -55,7 +55,7 @@ def tokenizer_from(
 
 
 def tokenizer_entry(tokenizer: Tokenizer) -> TokenizerEntry:
-    """What config.json says of a tokenizer; `tokenizer_from` opens it."""
+    """Return what config.json says of a tokenizer; `tokenizer_from` opens it."""
     return TokenizerEntry(
         kind=tokenizer.name,
         markers=tokenizer.markers,
@@ -65,7 +65,7 @@ def tokenizer_entry(tokenizer: Tokenizer) -> TokenizerEntry:
 
 
 def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
-    """Opens the tokenizer of a model, if the configuration names its folder, or a file of others that has one.
+    """Open the tokenizer of a model, if the configuration names its folder, or a file of others that has one.
 
     Raises ModelFormatError, SettingError.
     """
@@ -97,7 +97,7 @@ def tokenize_source(
     expecting: Callable[[int], None] | None = None,
     file: BinaryIO | None = None,
 ) -> Tokenized:
-    """Learns a tokenizer from a source, or opens a saved one; returns it with the source as one stream of ids.
+    """Learn a tokenizer from a source, or open a saved one; return it with the source as one stream of ids.
 
     A saved tokenizer keeps its vocabulary. The words of the source that it does not know are returned for a speller to
     learn from. expecting, file: as in `encode_stream`.
@@ -119,7 +119,7 @@ def tokenize_source(
 
 
 def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
-    """How two tokenizers differ, in words; None if they do not."""
+    """Return how two tokenizers differ, in words; None if they do not."""
     if one.name != other.name or one.splitter.definition != other.splitter.definition:
         detail = f"{one.name} and {other.name}" if one.name != other.name else f"two {one.name} tokenizers"
         return f"they use {detail}; retrain one of them with the tokenizer of the other"

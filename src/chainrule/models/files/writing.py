@@ -24,7 +24,7 @@ def writer_of(path: Path) -> Writer | None:
 
 
 def named_writers() -> dict[str, Writer]:
-    """Return the writers that have a name of their own, by it."""
+    """Return the writers that have a name, by it."""
     return {writer.name: writer for writer in writers() if not writer.name.startswith(".")}
 
 

@@ -43,7 +43,7 @@ PRESETS: dict[str, Callable[[], TransformerConfig]] = {
 
 
 def preset(name: str, **changes: Any) -> TransformerConfig:
-    """The choices of a known architecture, with some of its fields changed.
+    """Return the choices of a known architecture, with some of its fields changed.
 
     bert gives a MaskedConfig. Raises SettingError.
 

@@ -42,7 +42,7 @@ class Masking:
     memory: Memory = option("document", _MEMORY)
 
     def check_shares(self) -> None:
-        """Raises SettingError."""
+        """Raise SettingError if the shares sum to more than 1."""
         if self.random_share + self.kept_share > 1:
             raise SettingError(
                 f"a share of {self.random_share} cannot become any token and {self.kept_share} stay: lower one of them"
@@ -109,8 +109,9 @@ class MaskedConfig(Masking, BertSettings):
 
 
 def bert() -> MaskedConfig:
-    """BERT (Devlin 2019): 15 % of tokens are masked. Pairs of sentences are learned with next_sentence=True, or when it
-    is fine-tuned on pairs.
+    """Return BERT (Devlin 2019): 15 % of tokens are masked.
+
+    Pairs of sentences are learned with next_sentence=True, or when it is fine-tuned on pairs.
     """
     return MaskedConfig(
         norm="layer",

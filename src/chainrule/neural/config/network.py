@@ -91,7 +91,7 @@ class NetworkConfig:
     banned: tuple[int, ...] = option((), "tokens that have no probability, beside <s>", least=0, is_rare=True)
 
     def __new__(cls, **given: object) -> Self:
-        """Keeps the names of the settings that are given, even where they are the defaults."""
+        """Keep the names of the settings that are given, even where they are the defaults."""
         config = super().__new__(cls)
         object.__setattr__(config, "_given", frozenset(given))
         return config
@@ -178,7 +178,7 @@ class LayersConfig(NetworkConfig):
 
 
 def settings_of(config: DataclassInstance) -> dict[str, object]:
-    """Field by field, for a file of JSON."""
+    """Return the settings field by field, for a file of JSON."""
     named = (each for each in fields(config) if not is_omitted(each) or getattr(config, each.name) != each.default)
     values = ((each.name, getattr(config, each.name)) for each in named)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values}

@@ -9,7 +9,7 @@ from chainrule.neural.config.transformer import TransformerConfig
 
 
 def vaswani() -> TransformerConfig:
-    """Attention Is All You Need (2017), its decoder alone."""
+    """Return the decoder of Attention Is All You Need (2017)."""
     return TransformerConfig(
         norm="layer",
         norm_place="post",
@@ -28,7 +28,7 @@ def vaswani() -> TransformerConfig:
 
 
 def gpt2() -> TransformerConfig:
-    """GPT-2 (Radford 2019): norms first, learned positions, GELU."""
+    """Return GPT-2 (Radford 2019): norms first, learned positions, GELU."""
     return TransformerConfig(
         norm="layer",
         norm_gain=True,
@@ -44,7 +44,7 @@ def gpt2() -> TransformerConfig:
 
 
 def palm() -> TransformerConfig:
-    """PaLM (Chowdhery 2022): parallel blocks, one head of keys and values, SwiGLU, rotary positions."""
+    """Return PaLM (Chowdhery 2022): parallel blocks, one head of keys and values, SwiGLU, rotary positions."""
     return TransformerConfig(
         norm="layer",
         norm_gain=True,
@@ -62,7 +62,7 @@ def palm() -> TransformerConfig:
 
 
 def llama() -> TransformerConfig:
-    """LLaMA (Touvron 2023): RMSNorm, SwiGLU, rotary positions, no biases."""
+    """Return LLaMA (Touvron 2023): RMSNorm, SwiGLU, rotary positions, no biases."""
     return TransformerConfig(
         norm_gain=True,
         embedding_norm=False,
@@ -75,5 +75,5 @@ def llama() -> TransformerConfig:
 
 
 def modern() -> TransformerConfig:
-    """Today's small recipe, and the default: RMSNorm without gains, rotary positions, QK-norm, ReLU squared."""
+    """Return today's small recipe, and the default: RMSNorm without gains, rotary positions, QK-norm, ReLU squared."""
     return TransformerConfig()

@@ -117,7 +117,7 @@ class TransformerConfig(NetworkConfig):
         return next((heads for heads in range(self.heads, 0, -1) if self.width % (heads * numbers) == 0), 1)
 
     def _check(self) -> None:
-        """Raises SettingError where settings do not suit each other."""
+        """Raise SettingError where settings do not suit each other."""
         if self.head_width is None and self.width % self.heads:
             raise SettingError(
                 f"a width of {self.width} cannot be divided among {self.heads} heads; choose a multiple of "
@@ -164,7 +164,7 @@ class TransformerConfig(NetworkConfig):
         return 1e-5 if self.norm == "layer" else 2.0**-23
 
     def has_biases(self, part: BiasedPart) -> bool:
-        """Whether some linear layers have biases."""
+        """Return whether some linear layers have biases."""
         return self.biases and part not in self.without_biases
 
     @property

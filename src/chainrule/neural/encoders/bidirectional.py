@@ -44,20 +44,20 @@ class BidirectionalRecurrent(nn.Module):
             self.pairs.append(_Pair(replace(single, tied=False, width=width // 2)))
 
     def start(self, rows: int) -> State:
-        """None: there is no state to continue from."""
+        """Return None, since there is no state to continue from."""
         return None
 
     def forward(
         self, x: Float[Tensor, "B T E"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T width"], State]:
-        """As `Encoder`, without a state."""
+        """Return the hidden states, as `Encoder` does, without a state."""
         *_, hidden = self.hidden_layers(x, starts)
         return hidden, None
 
     def hidden_layers(
         self, x: Float[Tensor, "B T E"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T width"]]:
-        """As `Encoder.hidden_layers`."""
+        """Implement `Encoder.hidden_layers`."""
         for pair in self.pairs:
             hidden = torch.cat(pair(x, starts), -1)
             x = hidden + x if self.residual and hidden.shape == x.shape else hidden
@@ -80,20 +80,22 @@ class SeparateDirections(nn.Module):
         self.pair = _Pair(config)
 
     def start(self, rows: int) -> State:
-        """None: there is no state to continue from."""
+        """Return None, since there is no state to continue from."""
         return None
 
     def forward(
         self, x: Float[Tensor, "B T E"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T width"], State]:
-        """As `Encoder`, without a state: the sum of both `sides`."""
+        """Return the sum of both `sides`, as `Encoder` does, without a state."""
         before, after = self.sides(x, starts)
         return before + after, None
 
     def sides(
         self, x: Float[Tensor, "B T E"], starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T D"]]:
-        """At each position, the hidden states of all that precedes it and of all that follows it; 0 for nothing."""
+        """Return, at each position, the hidden states of all that precedes it and of all that follows it; 0 for
+        nothing.
+        """
         ahead, back = self.pair(x, starts)
         before, after = F.pad(ahead[:, :-1], (0, 0, 1, 0)), F.pad(back[:, 1:], (0, 0, 0, 1))
         if starts is None:
@@ -103,7 +105,9 @@ class SeparateDirections(nn.Module):
     def hidden_layers(
         self, x: Float[Tensor, "B T E"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T width"]]:
-        """As `Encoder.hidden_layers`, but of both directions, (B, T, 2D), each including the position itself."""
+        """Yield the layers of `Encoder.hidden_layers`, but of both directions, (B, T, 2D), each including the position
+        itself.
+        """
         ahead, back = self.pair.ahead, self.pair.back
         backwards = back.hidden_layers(x.flip(1), None if starts is None else _ends(starts).flip(1))
         for forwards, reverse in zip(ahead.hidden_layers(x, starts), backwards, strict=True):
@@ -120,12 +124,12 @@ class _Pair(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T E"], starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T D"]]:
-        """The hidden states of each direction, each of which includes the position itself."""
+        """Return the hidden states of each direction, each of which includes the position itself."""
         ahead, _ = self.ahead(x, None, starts)
         back, _ = self.back(x.flip(1), None, None if starts is None else _ends(starts).flip(1))
         return cast("Tensor", ahead), cast("Tensor", back).flip(1)
 
 
 def _ends(starts: Bool[Tensor, "B T"]) -> Bool[Tensor, "B T"]:
-    """Where the documents that begin at `starts` end."""
+    """Return where the documents that begin at `starts` end."""
     return F.pad(starts[:, 1:], (0, 1), value=True)

@@ -54,7 +54,10 @@ class Attention(AttentionReadings):
         cache: Cache | None,
         layer: int,
     ) -> Float[Tensor, "B T D"]:
-        """cache: stores the keys and values of this layer, and returns them with those of earlier calls."""
+        """Return the output of the layer.
+
+        cache: stores the keys and values of this layer, and returns them with those of earlier calls.
+        """
         heads = linear(x, self.query_key_value).view(*x.shape[:2], -1, self.head_width)  # (B, T, H + 2 K, d)
         query_key, value = heads[:, :, : self.heads + self.key_heads], heads[:, :, self.heads + self.key_heads :]
         if self.normed:
@@ -66,11 +69,11 @@ class Attention(AttentionReadings):
         return linear(self._attended(query, key, value, mask, layer), self.out)  # (B, T, H d) -> (B, T, D)
 
     def parts(self) -> list[int]:
-        """The rows of `query_key_value` that others hold as matrices of their own."""
+        """Return the rows of `query_key_value` that others hold as separate matrices."""
         return [heads * self.head_width for heads in (self.heads, self.key_heads, self.key_heads)]
 
     def _normed(self, query_key: Float[Tensor, "B T H+K d"]) -> Float[Tensor, "B T H+K d"]:
-        """Queries and keys, normalised in each head (Henry et al. 2020)."""
+        """Return queries and keys, normalised in each head (Henry et al. 2020)."""
         query_key = F.rms_norm(query_key, (self.head_width,), eps=self.epsilon)
         if self.gains:
             counts = (self.heads, self.key_heads)
@@ -81,7 +84,7 @@ class Attention(AttentionReadings):
     def _by_head(
         self, query_key: Float[Tensor, "B T H+K d"], value: Float[Tensor, "B T K d"]
     ) -> tuple[Float[Tensor, "B H T d"], Float[Tensor, "B K T d"], Float[Tensor, "B K T d"]]:
-        """Queries and keys, prepared for their score, and values."""
+        """Return queries and keys, prepared for their score, and values."""
         query, key = query_key[:, :, : self.heads], query_key[:, :, self.heads :]
         query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
         if self.score is not None:
@@ -93,7 +96,7 @@ class Attention(AttentionReadings):
     def _remembered(
         self, key: Float[Tensor, "B K T d"], value: Float[Tensor, "B K T d"], cache: Cache | None, layer: int
     ) -> tuple[Float[Tensor, "B K S d"], Float[Tensor, "B K S d"]]:
-        """Keys and values with those of earlier calls."""
+        """Return keys and values with those of earlier calls."""
         if cache is not None:
             return cache.append(layer, key, value)
         return in_bits(self.cache_bits, key, value)
@@ -106,7 +109,7 @@ class Attention(AttentionReadings):
         mask: AttentionMask,
         layer: int,
     ) -> Float[Tensor, "B T H*d"]:
-        """What all heads give, side by side."""
+        """Return what all heads give, side by side."""
         heads = attend_apart(self._attend, query, key, value, mask)
         return mask.edited("heads", layer, heads.transpose(1, 2)).flatten(2)
 
@@ -149,7 +152,7 @@ class Block(BlockReadings):
         cache: Cache | None,
         layer: int,
     ) -> Float[Tensor, "B T D"]:
-        """mask, rotation, cache, layer: as for `Attention`."""
+        """Return the vectors after the block. mask, rotation, cache, layer: as for `Attention`."""
         normed = x if self.post else self.norms[0](x)
         attended = mask.edited("attention", layer, self.attention(normed, mask, rotation, cache, layer))
         if self.parallel:
@@ -166,11 +169,11 @@ class Block(BlockReadings):
         return mask.edited("feed-forward", layer, self.feed_forward(x))
 
     def _dropped(self, x: Tensor) -> Tensor:
-        """What a sub-layer adds."""
+        """Return what a sub-layer adds, after dropout."""
         return drop(x, self.dropout, self.training) if self.dropout else x
 
 
 def norm_of(config: TransformerConfig, width: int | None = None) -> nn.Module:
-    """A norm with the settings that all norms of a Transformer have. width: None for that of hidden states."""
+    """Return a norm with the settings that all norms of a Transformer have. width: None for that of hidden states."""
     width = config.width if width is None else width
     return norm(config.norm, width, gain=config.norm_gain, bias=config.biases, epsilon=config.norm_epsilon)

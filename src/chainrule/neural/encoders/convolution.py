@@ -36,7 +36,7 @@ class Layer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], past: Float[Tensor, "B P D"], starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B P D"]]:
-        """The layer's output, and its new past. past: its last P = (k - 1) d normalised inputs."""
+        """Return the layer's output, and its new past. past: its last P = (k - 1) d normalised inputs."""
         window, past = concat_window(self.norm(x), past, starts, self.kernel, self.dilation)  # (B, T, k D)
         return x + drop(apply_gate(self.weight(window), self.gate), self.dropout, self.training), past
 
@@ -55,14 +55,14 @@ class Convolution(nn.Module):
         self.norm = nn.RMSNorm(config.width, elementwise_affine=False)
 
     def start(self, rows: int) -> tuple[Tensor, ...]:
-        """The state of rows that have read nothing."""
+        """Return the state of rows that have read nothing."""
         like = next(self.parameters())
         return tuple(like.new_zeros(rows, kept, self.width) for kept in self.kept)
 
     def forward(
         self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T width"], State]:
-        """As `Encoder`."""
+        """Return the hidden states and the new state, as `Encoder` does."""
         before = self.start(len(x)) if state is None else cast("tuple[Tensor, ...]", state)
         after = []
         for layer, past in zip(self.layers, before, strict=True):
@@ -73,14 +73,14 @@ class Convolution(nn.Module):
     def hidden_layers(
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T width"]]:
-        """As `Encoder.hidden_layers`; the last layer is normalised, as in `forward`."""
+        """Yield the layers of `Encoder.hidden_layers`; the last layer is normalised, as in `forward`."""
         for layer, past in zip(self.layers, self.start(len(x)), strict=True):
             x, _ = layer(x, past, starts)
             yield self.norm(x) if layer is self.layers[-1] else x
 
 
 def apply_gate(x: Float[Tensor, "*shape in"], kind: Gate) -> Float[Tensor, "*shape D"]:
-    """The first half of x gated by the second (Dauphin 2017, equation 1); without a gate, relu(x)."""
+    """Return the first half of x gated by the second (Dauphin 2017, equation 1); without a gate, relu(x)."""
     if kind == "none":
         return F.relu(x)
     value, gate = x.chunk(2, -1)

@@ -34,7 +34,7 @@ def concat_window(
     size: int,
     dilation: int = 1,
 ) -> tuple[Float[Tensor, "B T size*D"], Float[Tensor, "B P D"]]:
-    """[x_t; x_t-d; ..] at each t, `size` vectors at distances of d = `dilation`; and the new past.
+    """Return [x_t; x_t-d; ..] at each t, `size` vectors at distances of d = `dilation`; and the new past.
 
     past: the inputs before x, with P = (size - 1) d. starts: as for `Encoder`.
     """
@@ -51,7 +51,7 @@ def concat_window(
 
 
 def mask_history(after: Float[Tensor, "B P D"], length: int, begins: Int64[Tensor, "B T"]) -> Float[Tensor, "B P D"]:
-    """The past after `length` positions, set to 0 before the last beginning of each row."""
+    """Return the past after `length` positions, set to 0 before the last beginning of each row."""
     positions = torch.arange(length - after.shape[1], length, device=after.device)
     return after.masked_fill((positions < begins[:, -1:])[..., None], 0)
 
@@ -73,13 +73,13 @@ class Feedforward(nn.Module):
         self.layers = layer_stack(widths, config.activation, config.dropout)
 
     def start(self, rows: int) -> Tensor:
-        """The state of rows that have read nothing."""
+        """Return the state of rows that have read nothing."""
         return next(self.parameters()).new_zeros(rows, self.window - 1, self.input_width)
 
     def forward(
         self, x: Float[Tensor, "B T E"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T width"], State]:
-        """As `Encoder`."""
+        """Return the hidden states and the new state, as `Encoder` does."""
         past = self.start(len(x)) if state is None else cast("Tensor", state)
         window, past = concat_window(x, past, starts, self.window)  # (B, T, n E)
         hidden = self.layers(window)
@@ -88,7 +88,7 @@ class Feedforward(nn.Module):
     def hidden_layers(
         self, x: Float[Tensor, "B T E"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T width"]]:
-        """As `Encoder.hidden_layers`: the encoder counts as one layer."""
+        """Yield the layers of `Encoder.hidden_layers`: the encoder counts as one layer."""
         yield self(x, None, starts)[0]
 
 
@@ -108,13 +108,13 @@ class Bilinear(nn.Module):
         self.register_buffer("nothing", nothing, persistent=False)
 
     def start(self, rows: int) -> Tensor:
-        """The state of rows that have read nothing."""
+        """Return the state of rows that have read nothing."""
         return cast("Tensor", self.nothing).expand(rows, -1, -1)
 
     def forward(
         self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T width"], State]:
-        """As `Encoder`."""
+        """Return the hidden states and the new state, as `Encoder` does."""
         past = self.start(len(x)) if state is None else cast("Tensor", state)
         window, past = concat_window(x, past, starts, self.window)  # (B, T, n D)
         if self.matrices is not None:
@@ -126,7 +126,7 @@ class Bilinear(nn.Module):
     def hidden_layers(
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T width"]]:
-        """As `Encoder.hidden_layers`: the encoder counts as one layer."""
+        """Yield the layers of `Encoder.hidden_layers`: the encoder counts as one layer."""
         yield self(x, None, starts)[0]
 
 
@@ -147,14 +147,14 @@ class Bag(nn.Module):
         self.layers = layer_stack(widths, config.activation, config.dropout)
 
     def start(self, rows: int) -> Tensor:
-        """The state of rows that have read nothing."""
+        """Return the state of rows that have read nothing."""
         kept = 1 if self.reach is None else self.reach - 1
         return next(self.parameters()).new_zeros(rows, kept, self.input_width + 1)
 
     def forward(
         self, x: Float[Tensor, "B T E"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T width"], State]:
-        """As `Encoder`."""
+        """Return the hidden states and the new state, as `Encoder` does."""
         past = self.start(len(x)) if state is None else cast("Tensor", state)
         totals, past = self._totals(F.pad(x, (0, 1), value=1.0), past, starts)
         return self.layers(totals[..., :-1] / totals[..., -1:]), past
@@ -162,13 +162,13 @@ class Bag(nn.Module):
     def hidden_layers(
         self, x: Float[Tensor, "B T E"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T width"]]:
-        """As `Encoder.hidden_layers`: the encoder counts as one layer."""
+        """Yield the layers of `Encoder.hidden_layers`: the encoder counts as one layer."""
         yield self(x, None, starts)[0]
 
     def _totals(
         self, x: Float[Tensor, "B T E+1"], past: Float[Tensor, "B P E+1"], starts: Bool[Tensor, "B T"] | None
     ) -> tuple[Float[Tensor, "B T E+1"], Float[Tensor, "B P E+1"]]:
-        """The sum of each position's bag, and the new past."""
+        """Return the sum of each position's bag, and the new past."""
         rows, length, width = x.shape
         kept = past.shape[1]
         whole = torch.cat((past, x), 1)

@@ -58,7 +58,7 @@ class TransformerReadings(nn.Module):
     float64_layers = 0  # the first ones, of texts that are read from their beginning
 
     def set_cache_bits(self, bits: int | None) -> None:
-        """Keeps keys and values in 8 bits, as `state.in_eight_bits` does; None: in the type of hidden states.
+        """Keep keys and values in 8 bits, as `state.in_eight_bits` does; None: in the type of hidden states.
 
         They are rounded where texts are read without a state, too: figures are the same. Raises SettingError.
         """
@@ -74,8 +74,10 @@ class TransformerReadings(nn.Module):
             own.cache_bits = bits
 
     def set_float64_layers(self, count: int) -> None:
-        """Computes the first blocks in float64 where texts are read without a state: what float32 rounds off there, all
-        later blocks amplify. Raises SettingError.
+        """Compute the first blocks in float64 where texts are read without a state: what float32 rounds off there, all
+        later blocks amplify.
+
+        Raises SettingError.
         """
         if not 0 <= count <= self.layers:
             raise SettingError(f"float64_layers is {count}; expected 1 to {self.layers}, the layers of the network")
@@ -91,15 +93,17 @@ class TransformerReadings(nn.Module):
             block.dtype = None if not count else torch.float64 if layer < count else torch.float32
 
     def packs_texts(self) -> bool:
-        """Whether `read_texts` gives each text the bits that it has when it is read alone: where all that is computed
-        of a token but attention depends on this token only, in an order that other tokens do not change.
+        """Return whether `read_texts` gives each text the bits that it has when it is read alone: where all that is
+        computed of a token but attention depends on this token only, in an order that other tokens do not change.
         """
         if self.is_bidirectional or self.is_stateful or torch.is_grad_enabled():
             return False
         return all(cast("BlockReadings", block).is_by_token() for block in self.blocks)
 
     def read_texts(self, x: Float[Tensor, "1 T D"], lengths: Sequence[int]) -> Float[Tensor, "1 T D"]:
-        """The hidden states of texts that follow one another in a row, each read from its beginning, by itself."""
+        """Return the hidden states of several texts that follow one another in a row, each read from its beginning, by
+        itself.
+        """
         positions = torch.cat([torch.arange(length, device=x.device) for length in lengths])[None]
         make = partial(causal_mask, device=x.device, bias=self.bias, documents=None, in_blocks=self.in_blocks)
         masks = [
@@ -109,7 +113,7 @@ class TransformerReadings(nn.Module):
         return self._through(x, positions, masks, None)
 
     def room_ahead(self, cache: Cache) -> int:
-        """How many tokens `read_ahead` may read: 0 where a pass cannot give the bits of one token after another.
+        """Return how many tokens `read_ahead` may read: 0 where a pass cannot give the bits of one token after another.
 
         The state must not drop tokens meanwhile.
         """
@@ -119,7 +123,7 @@ class TransformerReadings(nn.Module):
         return min(max(room, 0), MOST_AHEAD)
 
     def read_ahead(self, x: Float[Tensor, "1 T D"], cache: Cache) -> tuple[Float[Tensor, "1 T width"], list[Cache]]:
-        """Hidden states, and the state after each token, with the bits of as many calls; T at most `room_ahead`.
+        """Return hidden states, and the state after each token, with the bits of as many calls; T at most `room_ahead`.
 
         All states share one store: see `Cache.before`.
         """
@@ -138,7 +142,7 @@ class TransformerReadings(nn.Module):
         return hidden, states
 
     def _through(self, x: Tensor, positions: Tensor, masks: list[AttentionMask], cache: Cache | None) -> Tensor:
-        """The hidden states after the last block. masks: by `windows`."""
+        """Return the hidden states after the last block. masks: by `windows`."""
         if cache is None or not self._may_be_shared(x, masks, cache):
             return self._through_blocks(x, positions, masks, cache)
 
@@ -150,7 +154,7 @@ class TransformerReadings(nn.Module):
         return torch.cat(in_shares(read, len(x), SHARE))
 
     def _may_be_shared(self, x: Tensor, masks: list[AttentionMask], cache: Cache) -> bool:
-        """Whether a step of several rows may be computed in shares of them, each on its own thread."""
+        """Return whether a step of several rows may be computed in shares of them, each on its own thread."""
         if x.shape[1] > 1 or len(x) < 2 * SHARE or x.device.type != "cpu" or torch.is_grad_enabled():
             return False
         if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or self.training or not cache.can_share:
@@ -165,7 +169,9 @@ class TransformerReadings(nn.Module):
     def _read_packed(
         self, x: Tensor, masks: list[AttentionMask], rotations: list[Rotation | None], cache: Cache | None
     ) -> Tensor | None:
-        """The hidden states after the last block, by kernels; None where they do not know the blocks, or a mask."""
+        """Return the hidden states after the last block, by kernels; None where they do not know the blocks, or a
+        mask.
+        """
         if torch.is_grad_enabled() or x.dtype != torch.float32 or x.device.type != "cpu" or not x.numel():
             return None
         if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or self.is_stateful:
@@ -183,24 +189,27 @@ class TransformerReadings(nn.Module):
         return self.packed(x, turned, masks, self.kinds, cache, self.cache_bits)
 
     def _like(self, x: Tensor) -> Tensor:
-        """Vectors of the type in which queries and keys are rotated."""
+        """Return vectors of the type in which queries and keys are rotated."""
         return x.double() if self.float64_layers and _chooses_type(x) else x
 
     def _block_of(self, layer: int) -> BlockReadings:
-        """The block of a layer."""
+        """Return the block of a layer."""
         return cast("BlockReadings", self.blocks[layer])
 
     def _rotation_of(self, layer: int, rotations: list[Rotation | None]) -> Rotation | None:
-        """The rotation of a layer's queries and keys, of those by `windows`."""
+        """Return the rotation of a layer's queries and keys, of those by `windows`."""
         return rotations[self.kinds[layer]]
 
     @abstractmethod
     def _through_blocks(self, x: Tensor, positions: Tensor, masks: list[AttentionMask], cache: Cache | None) -> Tensor:
-        """The hidden states after the last block. masks: by `windows`."""
+        """Return the hidden states after the last block. masks: by `windows`."""
 
     @abstractmethod
     def _mask_read_on(self, cache: Cache, columns: Tensor, first: Tensor | None, window: int | None) -> AttentionMask:
-        """The mask of queries in the last columns, which were just added to the cache. first: as for `cached_mask`."""
+        """Return the mask of queries in the last columns, which were just added to the cache.
+
+        first: as for `cached_mask`.
+        """
 
 
 class AttentionReadings(nn.Module):
@@ -238,13 +247,13 @@ class BlockReadings(nn.Module):
         return 1.0
 
     def for_kernels(self) -> BlockParts | None:
-        """The parts that kernels compute with; None if it has others."""
+        """Return the parts that kernels compute with; None if it has others."""
         if not (has_only(self, _KNOWN_OF_BLOCK) and has_only(self.attention, _KNOWN_OF_ATTENTION)):
             return None
         return BlockParts(self.attention, cast("FeedForward", self.feed_forward), self.norms, self.parallel)
 
     def is_by_token(self) -> bool:
-        """Whether all but attention gives a token the same bits whatever other tokens are read with it."""
+        """Return whether all but attention gives a token the same bits whatever other tokens are read with it."""
         return all(
             is_by_vector(module.weight) and "adapter" not in module._modules and divides_evenly(module.out_features)
             for module in self.modules()
@@ -252,7 +261,7 @@ class BlockReadings(nn.Module):
         )
 
     def takes_float64(self) -> bool:
-        """Whether it also reads vectors in float64, its weights as they are."""
+        """Return whether it also reads vectors in float64, its weights unchanged."""
         if self.attention.score is not None:
             return False
         return all(widens(module.weight) for module in self.modules() if isinstance(module, nn.Linear))
@@ -279,7 +288,7 @@ _KNOWN_OF_ATTENTION = frozenset(
 def in_type_of(
     block: BlockReadings, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None
 ) -> tuple[Tensor, AttentionMask, Rotation | None]:
-    """What a block reads, in the type that it computes in."""
+    """Return what a block reads, in the type that it computes in."""
     if block.dtype is None or not _chooses_type(x):
         return x, mask, rotation
     dtype = block.dtype if cache is None else torch.float32
@@ -287,14 +296,14 @@ def in_type_of(
 
 
 def _chooses_type(x: Tensor) -> bool:
-    """Whether blocks may compute in a type of their own."""
+    """Return whether blocks may choose the type in which they compute."""
     return not (torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type) or x.device.type == "mps")
 
 
 def in_bits(
     bits: int | None, key: Float[Tensor, "B K T d"], value: Float[Tensor, "B K T d"]
 ) -> tuple[Float[Tensor, "B K T d"], Float[Tensor, "B K T d"]]:
-    """Keys and values as a cache in eight bits would give them, if bits are set."""
+    """Return keys and values as a cache in eight bits would give them, if bits are set."""
     if bits is None or torch.is_grad_enabled():
         return key, value
     packed = in_eight_bits(key, value)
@@ -308,7 +317,7 @@ def attend_apart(
     value: Float[Tensor, "B K S d"],
     mask: AttentionMask,
 ) -> Float[Tensor, "B H T d"]:
-    """Attention of all queries, or of each text of a row, or of each query, alone, as the mask says."""
+    """Return attention of all queries, or of each text of a row, or of each query, alone, as the mask says."""
     if mask.texts is not None:
         cuts = [length for length, _ in mask.texts]
         queries, keys, values = (torch.split_with_sizes(part, cuts, 2) for part in (query, key, value))

@@ -64,7 +64,9 @@ class IntraAttentionLSTM(nn.Module):
             nn.init.uniform_(weight, -1 / math.sqrt(width), 1 / math.sqrt(width))
 
     def start(self, rows: int) -> IntraAttentionState:
-        """The initial state, zeros: the summary, the kept hidden states and cells, and how many of them there are."""
+        """Return the initial state, zeros: the summary, the kept hidden states and cells, and how many of them there
+        are.
+        """
         zeros = self.score.new_zeros
         kept = self.span * self.width
         return zeros(rows, self.width), zeros(rows, kept), zeros(rows, kept), zeros(rows, 1)
@@ -76,7 +78,7 @@ class IntraAttentionLSTM(nn.Module):
         weights_out: list[Tensor] | None = None,
         gates_out: list[dict[str, Tensor]] | None = None,
     ) -> tuple[Float[Tensor, "B T D"], IntraAttentionState]:
-        """The hidden states, and the state after them.
+        """Return the hidden states, and the state after them.
 
         weights_out: where to put the attention of each step, (B, S), the latest state last. gates_out: where to put
         what each step computes, by name as in `cells.lstm_gates`.
@@ -133,7 +135,7 @@ class Recurrent(nn.Module):
         set_biases(self.layers, forget=config.forget_bias if self.cell == "lstm" else None)
 
     def start(self, rows: int) -> tuple[LayerState, ...]:
-        """The state of rows that have read nothing."""
+        """Return the state of rows that have read nothing."""
         if self.attends_to_itself:
             return tuple(cast("IntraAttentionLSTM", layer).start(rows) for layer in self.layers)
         vectors = 2 if self.cell == "lstm" else 1
@@ -143,7 +145,7 @@ class Recurrent(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T width"], State]:
-        """As `Encoder`."""
+        """Return the hidden states and the new state, as `Encoder` does."""
         before = self.start(len(x)) if state is None else cast("tuple[LayerState, ...]", state)
         if starts is not None and x.shape[1] == 1:
             before = tuple(tuple(part.masked_fill(starts, 0) for part in layer) for layer in before)
@@ -158,14 +160,16 @@ class Recurrent(nn.Module):
     def hidden_layers(
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T width"]]:
-        """As `Encoder.hidden_layers`."""
+        """Implement `Encoder.hidden_layers`."""
         runs = None if starts is None else _Runs(starts)
         for layer, before, dropout in zip(self.layers, self.start(len(x)), self.dropouts, strict=True):
             x, _ = self._read(layer, self._dropped(x, dropout), before, runs)
             yield x if layer is not self.layers[-1] else self._dropped(x, self.output_dropout)
 
     def attention_maps(self, x: Float[Tensor, "B T D"]) -> list[Float[Tensor, "B 1 T T"]]:
-        """For each layer, the weights of the states before each token, where layers attend to their own past."""
+        """Return, for each layer, the weights of the states before each token, where layers attend to their own
+        past.
+        """
         maps = []
         for layer, before in zip(self.layers, self.start(len(x)), strict=True):
             steps: list[Tensor] = []
@@ -175,12 +179,12 @@ class Recurrent(nn.Module):
         return maps
 
     def _read(self, layer: nn.Module, x: Tensor, state: LayerState, runs: _Runs | None) -> tuple[Tensor, LayerState]:
-        """As `_run`, with the residual connection, if there is one."""
+        """Run a layer as `_run` does, with the residual connection, if there is one."""
         hidden, last = self._run(layer, x, state, runs)
         return hidden + x if self.residual and hidden.shape == x.shape else hidden, last
 
     def _run(self, layer: nn.Module, x: Tensor, state: LayerState, runs: _Runs | None) -> tuple[Tensor, LayerState]:
-        """The hidden states of a layer, (B, T, D), and its state after the last token of each row."""
+        """Return the hidden states of a layer, (B, T, D), and its state after the last token of each row."""
         weights: dict[str, Tensor] = {}
         if self.training and self.weight_drop:
             weights["weight_hh_l0"] = drop(cast("Tensor", layer.weight_hh_l0), self.weight_drop)
@@ -215,7 +219,9 @@ class Recurrent(nn.Module):
         return hidden, tuple(part.squeeze(0) for part in after)
 
     def _suits_kernel(self, layer: nn.Module, x: Tensor) -> bool:
-        """Whether a narrow layer reads several tokens on a processor, without gradients; torch is quick with LSTMs."""
+        """Return whether a narrow layer reads several tokens on a processor, without gradients; torch is quick with
+        LSTMs.
+        """
         width = cast("Tensor", layer.weight_hh_l0).shape[1]
         if self.cell == "lstm" or torch.is_grad_enabled():
             return False
@@ -244,7 +250,7 @@ class Recurrent(nn.Module):
 
 
 def set_biases(layers: nn.Module, *, forget: float | None) -> None:
-    """Sets the biases of torch's recurrent layers to 0, but those of forget gates to `forget` (Gers et al. 2000).
+    """Set the biases of torch's recurrent layers to 0, but those of forget gates to `forget` (Gers et al. 2000).
 
     forget: None where there are no such gates.
     """
@@ -263,9 +269,9 @@ class _Piece(NamedTuple):
 
 
 class _Runs:
-    """The runs of tokens between the starts in a batch, cut into pieces whose lengths are powers of two.
+    """The runs of tokens between the starts in a batch, cut into parts whose lengths are powers of two.
 
-    A run of 22 is read as 16, 4 and 2, each continuing from the state after the previous one. So pieces of equal length
+    A run of 22 is read as 16, 4 and 2, each continuing from the state after the previous one. So parts of equal length
     are read as one batch, without padding. torch's packed sequences take seven times as long on processors, since they
     copy the whole batch at every time step.
 
@@ -294,19 +300,19 @@ class _Runs:
         self.positions = torch.cat(positions)  # of the tokens in the flat batch, in the order of pieces
 
     def cut(self, x: Float[Tensor, "B T D"]) -> list[Float[Tensor, "runs length D"]]:
-        """The inputs of each piece."""
+        """Return the inputs of each piece."""
         parts = torch.split(x.flatten(0, 1)[self.positions], [len(piece.runs) * piece.length for piece in self.pieces])
         return [part.view(-1, piece.length, x.shape[2]) for part, piece in zip(parts, self.pieces, strict=True)]
 
     def joined(self, parts: list[Float[Tensor, "runs length D"]]) -> Float[Tensor, "B T D"]:
-        """The inverse of `cut`."""
+        """Return the inverse of `cut`."""
         back = torch.empty_like(self.positions)
         back[self.positions] = torch.arange(len(back), device=back.device)
         return torch.cat([part.flatten(0, 1) for part in parts])[back].view(*self.shape, parts[0].shape[2])
 
 
 def _placed(weights: Float[Tensor, "B S"], t: int, length: int) -> Float[Tensor, "B length"]:
-    """The weights of kept states (the latest last), put at the positions of their tokens, before position t."""
+    """Return the weights of kept states (the latest last), put at the positions of their tokens, before position t."""
     number = min(t, weights.shape[1])
     own = weights[:, weights.shape[1] - number :]
     return torch.nn.functional.pad(own, (t - number, length - t))

@@ -40,7 +40,9 @@ class Transformer(TransformerReadings):
     """
 
     def __init__(self, config: TransformerConfig, *, is_bidirectional: bool = False) -> None:
-        """is_bidirectional: tokens also attend to later ones, as the configuration may also say; no incremental state
+        """Build the blocks.
+
+        is_bidirectional: tokens also attend to later ones, as the configuration may also say; no incremental state
         exists.
         """
         super().__init__()
@@ -83,13 +85,15 @@ class Transformer(TransformerReadings):
         return self.context // 2
 
     def start(self, rows: int) -> Cache:
-        """The state of rows that have read nothing."""
+        """Return the state of rows that have read nothing."""
         return Cache.empty(rows, self.layers, next(self.parameters()).device, self.cache_bits)
 
     def forward(
         self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T D"], State]:
-        """As `Encoder`; without a state, rows are read from their beginning, and the new state is None."""
+        """Return the hidden states and the new state, as `Encoder` does; without a state, rows are read from their
+        beginning, and the new state is None.
+        """
         if state is None:
             return self._read(x, starts), None
         assert isinstance(state, Cache)
@@ -98,18 +102,20 @@ class Transformer(TransformerReadings):
     def hidden_layers(
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T D"]]:
-        """As `Encoder.hidden_layers`; the last layer is normalised, as in `forward`."""
+        """Yield the layers of `Encoder.hidden_layers`; the last layer is normalised, as in `forward`."""
         yield from self._layers(x, *self._positions_and_masks(x, starts))
 
     def attention_maps(self, x: Float[Tensor, "B T D"]) -> list[Float[Tensor, "B H T T"]]:
-        """The attention weights of each layer, for rows that are read from their beginning."""
+        """Return the attention weights of each layer, for rows that are read from their beginning."""
         maps: list[Tensor] = []
         positions, masks = self._positions_and_masks(x, None, in_blocks=False)
         self._through(x, positions, [mask._replace(weights_out=maps) for mask in masks], None)
         return maps
 
     def read_edited(self, x: Float[Tensor, "B T D"], edit: Edit) -> Float[Tensor, "B T D"]:
-        """As a call for rows that are read from their beginning; the outputs of heads and layers go through `edit`."""
+        """Return the hidden states of rows that are read from their beginning; the outputs of heads and layers go
+        through `edit`.
+        """
         positions, masks = self._positions_and_masks(x, None)
         return self._through(x, positions, [mask._replace(edit=edit) for mask in masks], None)
 
@@ -119,7 +125,7 @@ class Transformer(TransformerReadings):
     def _positions_and_masks(
         self, x: Tensor, starts: Tensor | None, *, in_blocks: bool = True
     ) -> tuple[Tensor, list[AttentionMask]]:
-        """Positions, and masks by `windows`, for rows that are read from their beginning.
+        """Return positions, and masks by `windows`, for rows that are read from their beginning.
 
         in_blocks: as for `causal_mask`.
         """
@@ -145,7 +151,10 @@ class Transformer(TransformerReadings):
         return self._append(x, cache, starts)
 
     def _append(self, x: Tensor, cache: Cache, starts: Tensor | None, beside: Any = None) -> tuple[Tensor, Cache]:
-        """Hidden states of tokens for which a state has room, and the state after. beside: as in `AttentionMask`."""
+        """Return hidden states of tokens for which a state has room, and the state after.
+
+        beside: as in `AttentionMask`.
+        """
         shortest = self.window if len(self.windows) == 1 else None
         cache, columns, first = cache.grown(x, starts, shortest, keep_inputs=self.context is not None)
         positions = columns[None] - (cache.first[:1, None] if first is None else first)
@@ -164,7 +173,10 @@ class Transformer(TransformerReadings):
         return torch.cat(hidden, 1), cache
 
     def _mask_read_on(self, cache: Cache, columns: Tensor, first: Tensor | None, window: int | None) -> AttentionMask:
-        """The mask of queries in the last columns, which were just added to the cache. first: as for `cached_mask`."""
+        """Return the mask of queries in the last columns, which were just added to the cache.
+
+        first: as for `cached_mask`.
+        """
         length, even = len(columns), first is None and self.bias is None
         if even and cache.begin == cache.columns - length and window is None:
             return AttentionMask(causal=length > 1)  # the cache was empty
@@ -174,7 +186,7 @@ class Transformer(TransformerReadings):
         return cached_mask(columns, keys, first, window, self.bias)
 
     def _halved(self, cache: Cache) -> Cache:
-        """The state in which full rows keep only the newer half of their tokens, read again by itself."""
+        """Return the state in which full rows keep only the newer half of their tokens, read again by itself."""
         assert self.context is not None
         full = cache.rows_of(self.context)
         fresh = self.start(len(full))
@@ -192,7 +204,7 @@ class Transformer(TransformerReadings):
         return (x if self.norm is None else self.norm(x)).to(dtype)
 
     def _layers(self, x: Tensor, positions: Tensor, masks: list[AttentionMask]) -> Iterator[Tensor]:
-        """The hidden states after each block, the last ones normalised."""
+        """Yield the hidden states after each block, the last ones normalised."""
         x, masks, rotations = self._prepared(x, positions, masks)
         dtype = x.dtype
         for layer in range(self.layers):
@@ -202,7 +214,7 @@ class Transformer(TransformerReadings):
     def _through_block(
         self, x: Tensor, layer: int, masks: list[AttentionMask], rotations: list[Rotation | None], cache: Cache | None
     ) -> Tensor:
-        """The hidden states after a block. masks, rotations: by `windows`."""
+        """Return the hidden states after a block. masks, rotations: by `windows`."""
         block, mask, rotation = self._block_of(layer), masks[self.kinds[layer]], self._rotation_of(layer, rotations)
         x = block(*in_type_of(block, x, mask, rotation, cache), cache, layer)
         pause()
@@ -211,7 +223,7 @@ class Transformer(TransformerReadings):
     def _prepared(
         self, x: Tensor, positions: Tensor, masks: list[AttentionMask]
     ) -> tuple[Tensor, list[AttentionMask], list[Rotation | None]]:
-        """The inputs of the first block; masks and rotations: by `windows`."""
+        """Return the inputs of the first block; masks and rotations: by `windows`."""
         x = self._placed(x, positions)
         if self.dropout:
             x = drop(x, self.dropout, self.training)
@@ -219,13 +231,13 @@ class Transformer(TransformerReadings):
         return x, [mask.in_type(x.dtype) for mask in masks], [rotation] * len(masks)
 
     def _placed(self, x: Tensor, positions: Tensor) -> Tensor:
-        """The vectors of tokens with those of their positions."""
+        """Return the vectors of tokens with those of their positions."""
         return x if self.places is None else x + self.places(positions).to(x.dtype)
 
     # What kinds of Transformers have their own of:
 
     def _add_inputs(self, config: TransformerConfig) -> None:
-        """Adds layers between the positions and the first block."""
+        """Add layers between the positions and the first block."""
 
     def _blocks_of(self, config: TransformerConfig) -> Iterator[Block]:
         return (Block(config) for _ in range(config.layers))

@@ -53,7 +53,7 @@ def attend(
     mask: AttentionMask,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T d"]:
-    """softmax(Q K^T / sqrt(d)) V (Vaswani et al. 2017, equation 1). Query head h reads key head h // (H / K)."""
+    """Return softmax(Q K^T / sqrt(d)) V (Vaswani et al. 2017, equation 1). Query head h reads key head h // (H / K)."""
     heads, key_heads, tensor = query.shape[1], key.shape[1], mask.tensor
     is_plain = mask.weights_out is None and mask.block_length is None and not dropout
     if query.shape[2] == 1 and is_plain and (found := _attend_once(query, key, value, tensor)) is not None:
@@ -80,8 +80,10 @@ def _attend_once(
     value: Float[Tensor, "B K S d"],
     mask: Shaped[Tensor, "#B #H 1 S"] | None,
 ) -> Float[Tensor, "B H 1 d"] | None:
-    """Attention of one query in each row to keys that a cache has beside their values, by a kernel whose bits depend
-    neither on other rows nor on threads; None where it does not suit. torch's kernel is made for many queries.
+    """Return attention of one query in each row to keys that a cache has beside their values, by a kernel whose bits
+    depend neither on other rows nor on threads; None where it does not suit.
+
+    torch's kernel is made for many queries.
     """
     if torch.compiler.is_compiling() or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return None
@@ -124,7 +126,7 @@ def attend_fused(
     causal: bool = False,
     scale: float | None = None,
 ) -> Float[Tensor, "B H T v"]:
-    """Attention by torch's kernel, in float32 where the kernel is slower in bfloat16.
+    """Return attention by torch's kernel, in float32 where the kernel is slower in bfloat16.
 
     mask, causal: as in `AttentionMask`. scale: the factor of the dot products; None for 1 / sqrt(d).
     """
@@ -148,8 +150,8 @@ def attend_unfused(
     *,
     sinks: Float[Tensor, " H"] | None = None,
 ) -> Float[Tensor, "B H T d"]:
-    """As `attend`, but with any score function from queries and keys to (B, H, T, S), and with weights that can be
-    recorded.
+    """Attend as `attend` does, but with any score function from queries and keys to (B, H, T, S), and with weights that
+    can be recorded.
 
     The mask must not be in blocks. sinks: a score for each head that takes its share of the softmax, without a value.
     """
@@ -172,7 +174,7 @@ def attend_unfused(
 
 
 def scaled_dot(query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
-    """A score function for `attend_unfused`: Vaswani et al. 2017, equation 1."""
+    """Return a score function for `attend_unfused`: Vaswani et al. 2017, equation 1."""
     return query @ key.mT / math.sqrt(query.shape[-1])
 
 
@@ -183,8 +185,10 @@ def attend_in_blocks(
     mask: AttentionMask,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T d"]:
-    """As `attend`, in a window of at most a block: the queries of a block attend to its keys and those of the block
-    before it. Time and memory grow with T times the window.
+    """Attend as `attend` does, in a window of at most a block: the queries of a block attend to its keys and those of
+    the block before it.
+
+    Time and memory grow with T times the window.
     """
     block = mask.block_length
     assert block is not None
@@ -195,11 +199,13 @@ def attend_in_blocks(
     blocks = query.shape[2] // block
 
     def cut(x: Tensor) -> Tensor:
-        """(B, H, T, d) -> (B blocks, H, block, d)"""
+        """Cut rows into blocks: (B, H, T, d) -> (B blocks, H, block, d)"""
         return x.reshape(rows, -1, blocks, block, x.shape[3]).transpose(1, 2).flatten(0, 1)
 
     def with_previous(x: Tensor) -> Tensor:
-        """(B, K, T, d) -> (B blocks, K, 2 block, d); zeros precede the first block"""
+        """Put the previous block before each: (B, K, T, d) -> (B blocks, K, 2 block, d); zeros precede the first
+        block
+        """
         return torch.cat((cut(F.pad(x, (0, 0, block, 0))[:, :, :-block]), cut(x)), 2)
 
     # The zeros before the first block must not be attended to: its mask differs.
@@ -213,7 +219,7 @@ def attend_in_blocks(
 
 
 def _repeated(x: Float[Tensor, "B K S d"], heads: int) -> Float[Tensor, "B H S d"]:
-    """Keys or values, once for each query head that shares them."""
+    """Return keys or values, once for each query head that shares them."""
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
 
 
@@ -223,13 +229,13 @@ class Score(Protocol):
     is_product: bool  # whether the score is the dot product of the prepared query and key
 
     def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
-        """Queries, prepared."""
+        """Return queries, prepared."""
 
     def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
-        """Keys, prepared."""
+        """Return keys, prepared."""
 
     def __call__(self, query: Float[Tensor, "B H T e"], key: Float[Tensor, "B H S e"]) -> Float[Tensor, "B H T S"]:
-        """The scores of prepared queries and keys."""
+        """Return the scores of prepared queries and keys."""
 
 
 class Product(nn.Module):
@@ -238,7 +244,7 @@ class Product(nn.Module):
     is_product = True
 
     def __init__(self, name: ScoreName, heads: int, width: int) -> None:
-        """width: of a head."""
+        """Build the weights of the score, if it has any. width: of a head."""
         super().__init__()
         self.is_cosine = name in ("cosine", "content")
         self.scale = width**-0.5 if name == "scaled_dot" else 1.0
@@ -250,20 +256,20 @@ class Product(nn.Module):
             nn.init.constant_(self.sharpness, math.log(math.sqrt(width)))
 
     def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
-        """As `Score.query`."""
+        """Implement `Score.query`."""
         if self.is_cosine:
             directions = F.normalize(query, dim=-1)
             return directions if self.sharpness is None else directions * self.sharpness.exp()
         return query * self.scale
 
     def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
-        """As `Score.key`."""
+        """Implement `Score.key`."""
         if self.is_cosine:
             return F.normalize(key, dim=-1)
         return key if self.matrix is None else _by_head(key, self.matrix)
 
     def forward(self, query: Float[Tensor, "B H T e"], key: Float[Tensor, "B H S e"]) -> Float[Tensor, "B H T S"]:
-        """As `Score`."""
+        """Return the scores, as `Score` does."""
         return query @ key.mT
 
 
@@ -280,15 +286,15 @@ class Additive(nn.Module):
             nn.init.uniform_(weight, -(width**-0.5), width**-0.5)
 
     def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
-        """As `Score.query`."""
+        """Implement `Score.query`."""
         return _by_head(query, self.of_query)
 
     def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
-        """As `Score.key`."""
+        """Implement `Score.key`."""
         return _by_head(key, self.of_key)
 
     def forward(self, query: Float[Tensor, "B H T e"], key: Float[Tensor, "B H S e"]) -> Float[Tensor, "B H T S"]:
-        """As `Score`."""
+        """Return the scores, as `Score` does."""
         return (torch.tanh(query.unsqueeze(3) + key.unsqueeze(2)) * self.weights).sum(-1)
 
 
@@ -298,31 +304,33 @@ class Location(nn.Module):
     is_product = False
 
     def __init__(self, heads: int, width: int, longest: int) -> None:
-        """longest: the most keys."""
+        """Build the matrix. longest: the most keys."""
         super().__init__()
         self.matrix = nn.Parameter(torch.empty(heads, longest, width))
         nn.init.uniform_(self.matrix, -(width**-0.5), width**-0.5)
 
     def query(self, query: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T e"]:
-        """As `Score.query`: the scores of all positions that a key may have."""
+        """Implement `Score.query`: return the scores of all positions that a key may have."""
         return _by_head(query, self.matrix)
 
     def key(self, key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H S e"]:
-        """As `Score.key`; only the number of keys matters."""
+        """Implement `Score.key`; only the number of keys matters."""
         return key
 
     def forward(self, query: Float[Tensor, "B H T e"], key: Float[Tensor, "B H S e"]) -> Float[Tensor, "B H T S"]:
-        """As `Score`."""
+        """Return the scores, as `Score` does."""
         return query[..., : key.shape[2]]
 
 
 def _by_head(x: Float[Tensor, "B H T d"], matrix: Float[Tensor, "H e d"]) -> Float[Tensor, "B H T e"]:
-    """A product with each head's own matrix; `@` would copy the matrix for each row."""
+    """Return a product with each head's own matrix; `@` would copy the matrix for each row."""
     return torch.einsum("bhtd,hed->bhte", x, matrix)
 
 
 def build_score(name: ScoreName, heads: int, width: int, longest: int) -> Product | Additive | Location:
-    """The score of that name. width: d, of a head. longest: the most keys, which the location score must know."""
+    """Return the score of that name. width: d, of a head. longest: the most keys, which the location score must
+    know.
+    """
     if name == "additive":
         return Additive(heads, width)
     if name == "location":
@@ -336,7 +344,8 @@ def attention_weights(
     key: Float[Tensor, "*B S d"],
     mask: Bool[Tensor, "#B #H #T S"] | None = None,
 ) -> Float[Tensor, "*B T S"]:
-    """softmax(score) over the keys, of queries and keys as they are; exactly 0 where the mask is False.
+    """Return softmax(score) over the keys, of queries and keys that are not prepared; exactly 0 where the mask is
+    False.
 
     score: what `build_score` makes, for (B, H, T, d) and (B, H, S, d), or the name of a score with nothing to learn;
     `content` is one with b = sqrt(d), with which it begins. Raises SettingError for another name.
@@ -359,7 +368,7 @@ def weights_of_prepared(
     key: Float[Tensor, "B H S e"],
     mask: Bool[Tensor, "#B #H #T S"] | None,
 ) -> Float[Tensor, "B H T S"]:
-    """As `attention_weights`, of what `score.query` and `score.key` return, which callers keep."""
+    """Return the weights of `attention_weights`, of what `score.query` and `score.key` return, which callers keep."""
     scores = score(query, key)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
@@ -374,7 +383,7 @@ def attend_prepared(
     mask: Bool[Tensor, "#B #H #T S"] | None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T v"]:
-    """softmax(score) V, by the fused kernel if the score is a dot product. query, key: prepared by `score`."""
+    """Return softmax(score) V, by the fused kernel if the score is a dot product. query, key: prepared by `score`."""
     if score.is_product:
         return attend_fused(query, key, value, mask, dropout, scale=1.0)
     return drop(weights_of_prepared(score, query, key, mask), dropout) @ value
@@ -388,5 +397,5 @@ def attend_by_score(
     mask: Bool[Tensor, "#B #H #T S"] | None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T v"]:
-    """softmax(score) V, of queries and keys as they are."""
+    """Return softmax(score) V, of queries and keys that are not prepared."""
     return attend_prepared(score, score.query(query), score.key(key), value, mask, dropout)

@@ -30,13 +30,13 @@ _CHANCES = 1 << 16  # values of a 16-bit random number
 
 
 def pause() -> None:
-    """As that of `base/threads.py`, between parts of a long text's reading; not in compiled networks."""
+    """Pause as `base/threads.py` does, between parts of a long text's reading; not in compiled networks."""
     if not torch.compiler.is_compiling():
         threads.pause()
 
 
 def drop(x: Float[Tensor, "*shape"], share: float, training: bool = True) -> Float[Tensor, "*shape"]:
-    """x with about that share of its elements set to 0, and the others scaled up to keep the mean.
+    """Return x with about that share of its elements set to 0, and the others scaled up to keep the mean.
 
     On a processor, where torch would draw 32 random bits for each element, four elements share a draw of 64 bits. The
     share is thereby rounded to a multiple of 1/65,536, and the scale follows the rounded share.
@@ -52,7 +52,9 @@ def drop(x: Float[Tensor, "*shape"], share: float, training: bool = True) -> Flo
 
 
 def segment_starts(starts: Bool[Tensor, "B T"], kept: int) -> Int64[Tensor, "B T"]:
-    """Where the text of each position begins: the last start at or before it; -kept if the text began earlier."""
+    """Return where the text of each position begins: the last start at or before it; -kept if the text began
+    earlier.
+    """
     positions = torch.arange(starts.shape[1], device=starts.device)
     return torch.where(starts, positions, -kept).cummax(1).values
 
@@ -65,7 +67,7 @@ class Dropout(nn.Module):
         self.share = share
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """x, with dropout if the module is in training."""
+        """Return x, with dropout if the module is in training."""
         return drop(x, self.share, self.training)
 
 
@@ -83,9 +85,10 @@ class Embedding(nn.Module):
         beside: int = 0,
         beside_scale: float = 1.0,
     ) -> None:
-        """token_dropout: the share of the vocabulary whose vectors are 0 in a batch (Gal and Ghahramani 2016).
+        """Build the vectors.
 
-        beside: numbers of a second vector of each token, which follows the first one. beside_scale: its factor.
+        token_dropout: the share of the vocabulary whose vectors are 0 in a batch (Gal and Ghahramani 2016). beside:
+        numbers of a second vector of each token, which follows the first one. beside_scale: its factor.
         """
         super().__init__()
         self.beside = nn.Parameter(torch.zeros(vocabulary_size, beside)) if beside else None
@@ -94,7 +97,7 @@ class Embedding(nn.Module):
         self.scale, self.norm, self.token_dropout = scale, norm, token_dropout
 
     def forward(self, tokens: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape D"]:
-        """The vector of each token."""
+        """Return the vector of each token."""
         x = rows(self.weight, tokens)
         if self.training and self.token_dropout:
             kept = drop(x.new_ones(len(self.weight)), self.token_dropout)
@@ -111,10 +114,11 @@ class Embedding(nn.Module):
 def norm(
     kind: Norm, width: int, *, gain: bool, bias: bool, epsilon: float | None = None, gains_above_one: bool = False
 ) -> nn.Module:
-    """LayerNorm (Ba 2016) or RMSNorm (Zhang and Sennrich 2019). bias: whether a LayerNorm with a gain has a shift.
+    """Return LayerNorm (Ba 2016) or RMSNorm (Zhang and Sennrich 2019).
 
-    epsilon: added to the mean square or variance; None for 1e-5, or in RMSNorm for the epsilon of the number type.
-    gains_above_one: whether the gain of an RMSNorm is 1 plus what is stored.
+    bias: whether a LayerNorm with a gain has a shift. epsilon: added to the mean square or variance; None for 1e-5, or
+    in RMSNorm for the epsilon of the number type. gains_above_one: whether the gain of an RMSNorm is 1 plus what is
+    stored.
     """
     if kind == "layer":
         return LayerNorm(width, 1e-5 if epsilon is None else epsilon, elementwise_affine=gain, bias=bias and gain)
@@ -124,10 +128,10 @@ def norm(
 
 
 class LayerNorm(nn.LayerNorm):
-    """That of torch, which also takes vectors in float64 where its gain has float32."""
+    """torch's LayerNorm, which also takes vectors in float64 where its gain has float32."""
 
     def forward(self, input: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
-        """The normalised vectors, in their type."""
+        """Return the normalised vectors, in their type."""
         if input.dtype != torch.float64 or self.weight is None:
             return super().forward(input)
         bias = None if self.bias is None else self.bias.double()
@@ -138,7 +142,7 @@ class RMSNorm(nn.RMSNorm):
     """As `LayerNorm`."""
 
     def forward(self, x: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
-        """The normalised vectors, in their type."""
+        """Return the normalised vectors, in their type."""
         if x.dtype != torch.float64 or self.weight is None:
             return super().forward(x)
         return F.rms_norm(x, self.normalized_shape, self.weight.double(), self.eps)
@@ -152,7 +156,7 @@ class NormFromOne(nn.Module):
         self.weight, self.epsilon = nn.Parameter(torch.zeros(width)), epsilon
 
     def forward(self, x: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
-        """The normalised vectors."""
+        """Return the normalised vectors."""
         return F.rms_norm(x, self.weight.shape, eps=self.epsilon) * (1 + self.weight)
 
 
@@ -167,7 +171,7 @@ class FeedForward(nn.Module):
         self.activation, self.clamped = _ACTIVATIONS[kind], kind == "clamped_swiglu"
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """The layer's output, for each position alone."""
+        """Return the layer's output, for each position alone."""
         return linear(linear(x, self.up), self.down, self._activated)
 
     def _activated(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
@@ -183,12 +187,15 @@ class OutputTransform(nn.Module):
     """norm(a(W x + b)), before the output of BERT (Devlin 2019, as published in code)."""
 
     def __init__(self, kind: FeedForwardKind, widths: tuple[int, int], norm: nn.Module, *, bias: bool = True) -> None:
-        """kind: the activation, that of the gate where feed-forward layers have one. widths: before and after."""
+        """Build the layer.
+
+        kind: the activation, that of the gate where feed-forward layers have one. widths: before and after.
+        """
         super().__init__()
         self.linear, self.norm, self.activation = nn.Linear(*widths, bias=bias), norm, _ACTIVATIONS[kind]
 
     def forward(self, x: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
-        """The transformed hidden states."""
+        """Return the transformed hidden states."""
         return cast("Tensor", self.norm(elementwise(self.activation, linear(x, self.linear))))
 
 
@@ -200,12 +207,12 @@ class Scaled(nn.Module):
         self.factor = factor
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The scaled numbers."""
+        """Return the scaled numbers."""
         return x * self.factor
 
 
 def layer_stack(widths: Sequence[int], activation: Activation, dropout: float) -> nn.Sequential:
-    """A stack of layers a(W x + b), from the first width to the last.
+    """Return a stack of layers a(W x + b), from the first width to the last.
 
     dropout: the share of each layer's outputs that is dropped.
     """
@@ -219,12 +226,12 @@ _HIDDEN: dict[Activation, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": n
 
 
 def relu_squared(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """max(x, 0)^2 (So et al. 2021, Primer)."""
+    """Return max(x, 0)^2 (So et al. 2021, Primer)."""
     return F.relu(x).square()
 
 
 def gelu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Hendrycks and Gimpel 2016, in the approximation with tanh that GPT-2 uses."""
+    """Return the GELU of x (Hendrycks and Gimpel 2016), in the approximation with tanh that GPT-2 uses."""
     return F.gelu(x, approximate="tanh")
 
 
@@ -244,7 +251,7 @@ CLAMP, SHARPNESS = 7.0, 1.702  # of gpt-oss: the largest inputs of a gate, and t
 
 
 def clamped_swish(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """x sigmoid(1.702 x) of x up to 7 (OpenAI 2025, gpt-oss, as published in code)."""
+    """Return x sigmoid(1.702 x) of x up to 7 (OpenAI 2025, gpt-oss, as published in code)."""
     x = x.clamp(max=CLAMP)
     return x * torch.sigmoid(SHARPNESS * x)
 
@@ -263,7 +270,7 @@ _ACTIVATIONS: dict[FeedForwardKind, Callable[[Tensor], Tensor]] = {
 
 
 def activation_of(kind: FeedForwardKind) -> Callable[[Tensor], Tensor]:
-    """That of a feed-forward layer, or of its gate."""
+    """Return the activation of a feed-forward layer, or of its gate."""
     return _ACTIVATIONS[kind]
 
 
@@ -271,7 +278,7 @@ _GATED = ("swiglu", "geglu", "geglu_exact", "clamped_swiglu")
 
 
 def initialise(weight: Float[Tensor, "outputs inputs"], kind: Initialisation, *, scale: float = 1.0) -> None:
-    """Draws the weights of a matrix in place. scale: the factor of the standard deviation of gpt2."""
+    """Draw the weights of a matrix in place. scale: the factor of the standard deviation of gpt2."""
     if kind == "gpt2":
         nn.init.normal_(weight, std=0.02 * scale)
     elif kind == "xavier":

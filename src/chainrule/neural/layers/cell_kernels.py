@@ -43,7 +43,7 @@ def scan_cells(
     hidden: Float32[ndarray, "B D"],
     out: Float32[ndarray, "B T D"],
 ) -> None:
-    """The hidden states of RNNs (TANH, RELU) and GRUs; the states become those after the last token.
+    """Write the hidden states of RNNs (TANH, RELU) and GRUs; the states become those after the last token.
 
     given: W x + b of the inputs, for the gates of `cells` in torch's order. columns: U transposed, then what is added
     to U h. D must be a multiple of LANES.

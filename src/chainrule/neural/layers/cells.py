@@ -32,13 +32,14 @@ def rnn(
     weights: Weights,
     activation: Callable[[Tensor], Tensor] = torch.tanh,
 ) -> Float[Tensor, "B D"]:
-    """Elman 1990: h' = a(W x + b + U h + c), with a = tanh or ReLU."""
+    """Return the next state of an RNN (Elman 1990): h' = a(W x + b + U h + c), with a = tanh or ReLU."""
     w, u, b, c = weights
     return activation(x @ w.T + b + h @ u.T + c)
 
 
 def gru(x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], weights: Weights) -> Float[Tensor, "B D"]:
-    """Cho et al. 2014, in the form that applies the reset gate after the product with U, as cuDNN does.
+    """Return the next state of a GRU (Cho et al. 2014), in the form that applies the reset gate after the product with
+    U, as cuDNN does.
 
     r = sigmoid(W_r x + b_r + U_r h + c_r)              reset gate
     z = sigmoid(W_z x + b_z + U_z h + c_z)              update gate
@@ -49,7 +50,7 @@ def gru(x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], weights: Weights) -> F
 
 
 def gru_gates(x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], weights: Weights) -> dict[str, Float[Tensor, "B D"]]:
-    """All values that a step of `gru` computes: r, z, n and h'."""
+    """Return all values that a step of `gru` computes: r, z, n and h'."""
     w, u, b, c = weights
     input_r, input_z, input_n = (x @ w.T + b).chunk(3, 1)
     state_r, state_z, state_n = (h @ u.T + c).chunk(3, 1)
@@ -61,7 +62,9 @@ def gru_gates(x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], weights: Weights
 def lstm(
     x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], memory: Float[Tensor, "B D"], weights: Weights
 ) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B D"]]:
-    """Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000. Returns h' and memory'.
+    """Return the next state of an LSTM (Hochreiter and Schmidhuber 1997), with the forget gate of Gers et al. 2000.
+
+    Returns h' and memory'.
 
     i, f, o = sigmoid(W x + b + U h + c)                input, forget and output gate
     g = tanh(W_g x + b_g + U_g h + c_g)                 candidate
@@ -77,7 +80,7 @@ def lstm(
 def lstm_gates(
     x: Float[Tensor, "B E"], h: Float[Tensor, "B D"], memory: Float[Tensor, "B D"], weights: Weights
 ) -> dict[str, Float[Tensor, "B D"]]:
-    """All values that a step of `lstm` computes: i, f, o, g, c (the memory) and h'."""
+    """Return all values that a step of `lstm` computes: i, f, o, g, c (the memory) and h'."""
     w, u, b, c = weights
     i, f, g, o = (x @ w.T + b + h @ u.T + c).chunk(4, 1)
     i, f, o, g = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o), torch.tanh(g)

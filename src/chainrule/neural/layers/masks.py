@@ -57,12 +57,12 @@ class AttentionMask(NamedTuple):
     texts: Sequence[tuple[int, AttentionMask]] | None = None
 
     def share(self, rows: slice) -> AttentionMask:
-        """The mask of some rows, for what neither records nor edits."""
+        """Return the mask of some rows, for what neither records nor edits."""
         tensor = self.tensor if self.tensor is None or self.tensor.shape[0] == 1 else self.tensor[rows]
         return self._replace(tensor=tensor, starts=None if self.starts is None else self.starts[rows])
 
     def in_type(self, dtype: torch.dtype) -> AttentionMask:
-        """The mask for queries and keys of a type: what is added to scores has it."""
+        """Return the mask for queries and keys of a type: what is added to scores has it."""
         tensor = self.tensor
         if tensor is not None and tensor.is_floating_point():
             tensor = tensor.to(dtype)
@@ -70,7 +70,7 @@ class AttentionMask(NamedTuple):
         return self._replace(tensor=tensor, texts=texts)
 
     def edited(self, part: Part, layer: int, x: Tensor) -> Tensor:
-        """What a part of a layer computed, through `edit`."""
+        """Return what a part of a layer computed, through `edit`."""
         return x if self.edit is None else self.edit(part, layer, x)
 
 
@@ -83,7 +83,7 @@ def causal_mask(
     documents: Int64[Tensor, "B T"] | None,
     in_blocks: bool = True,
 ) -> AttentionMask:
-    """The mask for `length` tokens that are read at once: each attends to itself and to those before it.
+    """Return the mask for `length` tokens that are read at once: each attends to itself and to those before it.
 
     window: how many keys a query attends to, its own included. documents: tokens attend within equal numbers only.
     in_blocks: whether a short window may be masked block by block.
@@ -109,8 +109,8 @@ def bidirectional_mask(
     bias: Bias | None,
     documents: Int64[Tensor, "B T"] | None,
 ) -> AttentionMask:
-    """As `causal_mask`, but a query also attends to the tokens after it; a bias that is not `two_sided` is the same on
-    both sides.
+    """Return the mask of `causal_mask`, but a query also attends to the tokens after it; a bias that is not `two_sided`
+    is the same on both sides.
     """
     if window is not None and window >= length:
         window = None
@@ -135,14 +135,20 @@ def cached_mask(
     window: int | None,
     bias: Bias | None,
 ) -> AttentionMask:
-    """The causal mask for the columns of queries and keys in a cache. first: the first column each query attends to."""
+    """Return the causal mask for the columns of queries and keys in a cache.
+
+    first: the first column each query attends to.
+    """
     return AttentionMask(_biased(visible_keys(queries, keys, first, window), queries, keys, bias))
 
 
 def visible_keys(
     queries: Int64[Tensor, " T"], keys: Int64[Tensor, " S"], first: Int64[Tensor, "B T"] | None, window: int | None
 ) -> Bool[Tensor, "#B 1 T S"]:
-    """Whether each query attends to each key, causally. queries, keys: their columns. first: as in `cached_mask`."""
+    """Return whether each query attends to each key, causally.
+
+    queries, keys: their columns. first: as in `cached_mask`.
+    """
     distances = queries[:, None] - keys
     mask = distances >= 0 if window is None else (distances >= 0) & (distances < window)
     return mask[None, None] if first is None else mask & (keys >= first[:, None, :, None])
@@ -162,6 +168,6 @@ def _block_mask(
         1  # H block keys
     ),
 ]:
-    """The mask of one block of queries over the keys of the block before and its own."""
+    """Return the mask of one block of queries over the keys of the block before and its own."""
     queries, keys = torch.arange(block, 2 * block, device=device), torch.arange(2 * block, device=device)
     return _biased(visible_keys(queries, keys, None, block), queries, keys, bias)

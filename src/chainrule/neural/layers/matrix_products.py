@@ -41,45 +41,45 @@ _TOGETHER = 1 << 20  # weights that are packed at a time, so that no second copy
 
 
 def is_packed(weight: Tensor) -> bool:
-    """Whether a matrix has its weights in eight bits, or fewer."""
+    """Return whether a matrix has its weights in eight bits, or fewer."""
     return weight.dtype == torch.int8 or is_in_blocks(weight)
 
 
 def is_in_blocks(weight: Tensor) -> bool:
-    """Whether a matrix is as `packed.layouts` has it: blocks of files, multiplied with vectors in eight bits."""
+    """Return whether a matrix is as `packed.layouts` has it: blocks of files, multiplied with vectors in eight bits."""
     return weight.dtype == torch.uint8
 
 
 def can_pack(weight: Tensor) -> bool:
-    """Whether a tensor is a matrix whose rows consist of whole blocks."""
+    """Return whether a tensor is a matrix whose rows consist of whole blocks."""
     return weight.ndim == 2 and weight.shape[1] % SCALED == 0 and weight.is_floating_point()
 
 
 def packed_shape(weight: Float[Tensor, "N K"]) -> tuple[int, int] | None:
-    """The shape that a matrix has when it is packed; None where it cannot be packed."""
+    """Return the shape that a matrix has when it is packed; None where it cannot be packed."""
     rows, width = weight.shape
     return (rows, packed_width(width)) if can_pack(weight) else None
 
 
 def packed_width(width: int) -> int:
-    """The bytes of a row of so many numbers in eight bits, with its scales."""
+    """Return the bytes of a row of so many numbers in eight bits, with its scales."""
     return width + width // SCALED * _SCALE_BYTES
 
 
 def scales_of(packed: Int8[ndarray, "*shape bytes"], width: int) -> Float32[ndarray, "*shape blocks"]:
-    """The scales of rows in eight bits, a view. width: numbers of a row."""
+    """Return the scales of rows in eight bits, a view. width: numbers of a row."""
     return packed[..., width:].view(np.float32)
 
 
 def unpacked_shape(weight: Int8[Tensor, "N bytes"]) -> torch.Size:
-    """The shape of a matrix in eight bits when it is unpacked."""
+    """Return the shape of a matrix in eight bits when it is unpacked."""
     return torch.Size((len(weight), weight.shape[1] * SCALED // (SCALED + _SCALE_BYTES)))
 
 
 def pack(weight: Float[Tensor, "N K"]) -> Int8[Tensor, "N bytes"]:
-    """The nearest integers; the largest weight of a block becomes 127 or -127. Blocks with NaN or infinity become NaN.
+    """Return the nearest integers; the largest weight of a block becomes 127 or -127.
 
-    K must be a multiple of SCALED.
+    Blocks with NaN or infinity become NaN. K must be a multiple of SCALED.
     """
     rows, width = weight.shape
     packed = torch.empty(rows, packed_width(width), dtype=torch.int8, device=weight.device)
@@ -95,7 +95,7 @@ def pack(weight: Float[Tensor, "N K"]) -> Int8[Tensor, "N bytes"]:
 
 
 def unpack(packed: Int8[Tensor, "*shape bytes"]) -> Float32[Tensor, "*shape K"]:
-    """The weights of some rows; of a matrix in blocks, all of it."""
+    """Return the weights of some rows; of a matrix in blocks, all of it."""
     if is_in_blocks(packed):
         return layouts.unpacked(packed)
     width = packed.shape[-1] * SCALED // (SCALED + _SCALE_BYTES)
@@ -122,7 +122,7 @@ _EVEN, _ON_ONE_THREAD = 64, 1 << 15  # numbers of a row that torch's loops divid
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Within it, what is computed of each token of a row has the bits that it has when it is read alone."""
+    """Compute each token of a row, inside, with the bits that it has when it is read alone."""
     before = is_one_by_one()
     _pass.is_one_by_one = True
     try:
@@ -132,19 +132,19 @@ def one_by_one() -> Iterator[None]:
 
 
 def is_one_by_one() -> bool:
-    """Whether this thread is within `one_by_one`."""
+    """Return whether this thread is within `one_by_one`."""
     return not torch.compiler.is_compiling() and getattr(_pass, "is_one_by_one", False)
 
 
 def by_position(function: Callable[[Tensor], Tensor], x: Float[Tensor, "*shape T D"]) -> Float[Tensor, "*shape T E"]:
-    """function(x); within `one_by_one`, of each position alone."""
+    """Return function(x); within `one_by_one`, of each position alone."""
     if x.shape[-2] == 1 or not is_one_by_one():
         return function(x)
     return torch.cat([function(x[..., i : i + 1, :].clone()) for i in range(x.shape[-2])], -2)
 
 
 def elementwise(function: Callable[[Tensor], Tensor], x: Float[Tensor, "*shape T D"]) -> Float[Tensor, "*shape T D"]:
-    """As `by_position`, of a function of each number.
+    """Apply a function of each number, as `by_position` does.
 
     torch computes the last numbers, those that fill no vector register, in another way than the others: where each row
     ends evenly, all may be computed at once.
@@ -155,7 +155,7 @@ def elementwise(function: Callable[[Tensor], Tensor], x: Float[Tensor, "*shape T
 
 
 def rows(weight: Tensor, numbers: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape K"]:
-    """Rows of a matrix, which may be packed or in 16 bits, in 32."""
+    """Return rows of a matrix, which may be packed or in 16 bits, in 32."""
     if is_in_blocks(weight):
         return layouts.rows_of(weight, numbers)
     x = F.embedding(numbers, weight)
@@ -165,11 +165,11 @@ def rows(weight: Tensor, numbers: Int64[Tensor, "*shape"]) -> Float[Tensor, "*sh
 
 
 def linear(x: Tensor, layer: nn.Linear, before: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-    """W x + b: (..., inputs) -> (..., outputs), in the type of x; with an adapter (`neural/adapters.py`), and what it
-    adds. See `product`.
+    """Return W x + b: (..., inputs) -> (..., outputs), in the type of x; with an adapter (`neural/adapters.py`), and
+    what it adds.
 
-    before: a function without weights, such as an activation, that x goes through first. Where an adapter is trained,
-    it is computed again for gradients: less is kept.
+    See `product`. before: a function without weights, such as an activation, that x goes through first. Where an
+    adapter is trained, it is computed again for gradients: less is kept.
     """
     weight, adapter = layer.weight, layer._modules.get("adapter")
     is_learned = torch.is_grad_enabled() and not (weight.requires_grad or torch.compiler.is_compiling())
@@ -185,7 +185,7 @@ def linear(x: Tensor, layer: nn.Linear, before: Callable[[Tensor], Tensor] | Non
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """W x + b, in the type of x, by weights that may be stored in 16 bits, or packed in 8."""
+    """Return W x + b, in the type of x, by weights that may be stored in 16 bits, or packed in 8."""
     if is_in_blocks(weight) and not torch.is_grad_enabled() and _suits_blocks(x):
         return layouts.product(x, weight, bias)
     if not torch.is_grad_enabled() and _suits_kernel(x, weight):
@@ -201,7 +201,9 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def is_by_vector(weight: Tensor) -> bool:
-    """Whether products of a matrix with up to FEW vectors give each the bits that it has alone: those of a kernel."""
+    """Return whether products of a matrix with up to FEW vectors give each the bits that it has alone: those of a
+    kernel.
+    """
     if torch.is_grad_enabled():
         return False
     width = (unpacked_shape(weight) if weight.dtype == torch.int8 else weight.shape)[-1]
@@ -211,18 +213,20 @@ def is_by_vector(weight: Tensor) -> bool:
 
 
 def widens(weight: Tensor) -> bool:
-    """Whether our kernel multiplies vectors in float64 by a matrix, whose numbers it widens in registers."""
+    """Return whether our kernel multiplies vectors in float64 by a matrix, whose numbers it widens in registers."""
     return weight.dtype in (torch.float32, torch.bfloat16)
 
 
 def divides_evenly(width: int) -> bool:
-    """Whether torch's loops over the numbers of rows, shared among threads, compute all of them in one way."""
+    """Return whether torch's loops over the numbers of rows, shared among threads, compute all of them in one way."""
     return width % (_VECTORS * torch.get_num_threads()) == 0
 
 
 def _widening(x: Tensor, weight: Tensor, bias: Tensor | None, most: int = _WIDENED) -> Tensor:
-    """A product with weights that are widened some rows at a time, so that the wide ones stay in the processor's cache:
-    reading fewer bytes saves the time that widening costs. most: as for `_wide_tiles`.
+    """Return a product with weights that are widened some rows at a time, so that the wide ones stay in the processor's
+    cache: reading fewer bytes saves the time that widening costs.
+
+    most: as for `_wide_tiles`.
     """
     found = None
     for rows, tile in _wide_tiles(weight, x.dtype, most):
@@ -235,7 +239,7 @@ def _widening(x: Tensor, weight: Tensor, bias: Tensor | None, most: int = _WIDEN
 
 
 def _wide_tiles(weight: Tensor, dtype: torch.dtype, most: int = _WIDENED) -> Iterator[tuple[slice, Tensor]]:
-    """Some rows of a matrix at a time, in another type; of one in blocks, or in that type, all. most: weights."""
+    """Yield some rows of a matrix at a time, in another type; of one in blocks, or in that type, all. most: weights."""
     if is_in_blocks(weight):
         yield slice(None), layouts.unpacked(weight).to(dtype)
         return
@@ -249,7 +253,7 @@ def _wide_tiles(weight: Tensor, dtype: torch.dtype, most: int = _WIDENED) -> Ite
 
 
 def wide(weight: Tensor) -> Tensor:
-    """A frozen matrix in 32 bits; one that is trained, or has 32 bits, as it is."""
+    """Return a frozen matrix in 32 bits; one that is trained, or has 32 bits, unchanged."""
     if weight.requires_grad or weight.dtype == torch.float32:
         return weight
     return unpack(weight) if is_packed(weight) else weight.float()
@@ -322,7 +326,7 @@ class _Frozen(torch.autograd.Function):
 def _by_part(
     y: Float[Tensor, "R N"], low: Float[Tensor, "R low"], b: Float[Tensor, "N r"], parts: Sequence[int]
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Of each part of a matrix that has an adapter: its columns of y and of A x, and its rows of B."""
+    """Yield, of each part of a matrix that has an adapter, its columns of y and of A x, and its rows of B."""
     columns, rows = torch.split_with_sizes(y, list(parts), 1), torch.split_with_sizes(b, list(parts))
     yield from zip(columns, low.chunk(len(parts), 1), rows, strict=True)
 
@@ -364,7 +368,9 @@ def _by_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _on_threads(several: Callable[..., None], one: Callable[..., None], *arguments: Any) -> None:
-    """Runs a kernel; several, one: for several threads, and for the calling one; the same if the work is small."""
+    """Run a kernel: `several` on torch's threads, or `one` on the calling thread, if torch has only one or both are the
+    same.
+    """
     from chainrule.base.jit import use_parallel_threads
 
     threads = torch.get_num_threads()
@@ -379,7 +385,7 @@ def _on_threads(several: Callable[..., None], one: Callable[..., None], *argumen
 
 
 def log_softmax_at(logits: Float32[Tensor, "R V"], tokens: Int64[Tensor, "R tokens"]) -> Float32[Tensor, "R tokens"]:
-    """The log-softmax of logits at some tokens of each row.
+    """Return the log-softmax of logits at some tokens of each row.
 
     On processors by a kernel that reads the logits twice and writes none: in a fixed order, whatever other rows are.
     Elsewhere it overwrites the logits. Where they have gradients, it does neither.
@@ -406,7 +412,8 @@ def product_log_softmax_at(
     bias: Float[Tensor, " V"] | None,
     tokens: Int64[Tensor, "R tokens"],
 ) -> Float32[Tensor, "R tokens"] | None:
-    """`log_softmax_at` of W h + b, of which no more than a few numbers are held: quicker where vectors are narrow.
+    """Return `log_softmax_at` of W h + b, of which no more than a few numbers are held: quicker where vectors are
+    narrow.
 
     None where they are wide, where there may be gradients, and elsewhere than on processors in float32.
     """
@@ -433,7 +440,7 @@ def product_log_softmax_at(
 
 
 def _places_checked(tokens: Int64[Tensor, "R tokens"], size: int) -> Float32[Tensor, "R tokens"]:
-    """Room for a number of each token. Raises IndexError for tokens that a vocabulary of that size has not."""
+    """Return room for a number of each token. Raises IndexError for tokens that a vocabulary of that size has not."""
     if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:
         raise IndexError(f"tokens from {int(tokens.min())} to {int(tokens.max())} of {size}")
     return torch.empty(tokens.shape, dtype=torch.float32)

@@ -52,7 +52,7 @@ def cross_entropy(
     cap: float | None = None,
     known: KnownLogProbs | None = None,
 ) -> Float32[Tensor, ""]:
-    """The sum over all positions of -log softmax(W h + b)[target], in nats.
+    """Return the sum over all positions of -log softmax(W h + b)[target], in nats.
 
     bias: -inf for tokens without a probability. smoothing: the share of each target that is spread evenly over all
     tokens that have a probability (Szegedy et al. 2016, section 7). weights: (R,), of the positions; None if all are 1.
@@ -87,7 +87,7 @@ def cross_entropy(
 
 
 def blocks(positions: Tensor, vocabulary_size: int, *, near: bool = False) -> Iterator[slice]:
-    """Slices of positions whose logits are held at once; with near, of those that go through the softmax at once."""
+    """Yield slices of positions whose logits are held at once; with near, of those that go through softmax at once."""
     held = HELD_ON_DEVICE if positions.device.type != "cpu" else NEAR if near else HELD
     size = max(1, held // vocabulary_size)
     for begin in range(0, len(positions), size):
@@ -100,7 +100,7 @@ def _above_mean(
     bias: Float[Tensor, " V"] | None,
     targets: Int64[Tensor, " R"],
 ) -> Float[Tensor, " R"]:
-    """The target's logit minus the mean logit of all tokens that have a probability, without computing the logits."""
+    """Return the target's logit minus the mean logit of all tokens with a probability, without computing logits."""
     if bias is None:
         return (hidden * (F.embedding(targets, weight) - weight.mean(0))).sum(1)
     is_possible = torch.isfinite(bias)
@@ -177,7 +177,7 @@ class _InBlocks(torch.autograd.Function):
 def _into_gradient(
     logits: Float32[Tensor, "R V"], targets: Int64[Tensor, " R"], weights: Float[Tensor, " R"] | None
 ) -> Float32[Tensor, ""]:
-    """The sum of the losses; overwrites the logits with the gradient with respect to them."""
+    """Return the sum of the losses; overwrites the logits with the gradient with respect to them."""
     peaks = logits.amax(1, keepdim=True)
     target = logits.gather(1, targets[:, None]) - peaks
     sums = logits.sub_(peaks).exp_().sum(1, keepdim=True)
@@ -199,25 +199,25 @@ class Output(Protocol):
         label_smoothing: float = 0.0,
         weights: Float[Tensor, "*shape"] | None = None,
     ) -> Float32[Tensor, ""]:
-        """The training loss, summed over all positions; for a softmax, -log P(target) in nats.
+        """Return the training loss, summed over all positions; for a softmax, -log P(target) in nats.
 
         weights: (R,), of the positions; None if all are 1. Raises SettingError if this output cannot smooth labels.
         """
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
-        """The log-probabilities of the whole vocabulary, (*shape, V), whatever the training loss is."""
+        """Return the log-probabilities of the whole vocabulary, (*shape, V), whatever the training loss is."""
 
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
     ) -> Float32[Tensor, "*shape *tokens"]:
-        """The log-probabilities of one token at each position, or of several (a last dimension), without all others."""
+        """Return the log-probabilities of one token at each position, or of several (a last dimension)."""
 
 
 class NoOutput(nn.Module):
     """The output of a network that predicts nothing, but gives vectors."""
 
     def loss(self, *arguments: Any, **keywords: Any) -> NoReturn:
-        """Raises SettingError, as all methods of `Output`."""
+        """Raise SettingError, as all methods of `Output` do."""
         raise SettingError("this network has no output layer, so it predicts no tokens; it gives vectors")
 
     log_probs = log_probs_of = loss
@@ -239,10 +239,10 @@ class FullSoftmax(nn.Module):
         scale: float = 1.0,
         cap: float | None = None,
     ) -> None:
-        """weight: (V, D), the output's own or the embedding's. ends: tokens whose probability is added to that of </s>.
-        banned: tokens without a probability, besides <s>. transform: applied to hidden states before the product.
-        scale: the factor of logits. cap: logits l become cap tanh(l / cap).
-        Raises SettingError if the vocabulary has no such tokens.
+        """Store the weights of the output. weight: (V, D), the output's own or the embedding's. ends: tokens whose
+        probability is added to that of </s>. banned: tokens without a probability, besides <s>. transform: applied to
+        hidden states before the product. scale: the factor of logits. cap: logits l become cap tanh(l / cap). Raises
+        SettingError if the vocabulary has no such tokens.
         """
         super().__init__()
         for token in (*ends, *banned):
@@ -261,7 +261,7 @@ class FullSoftmax(nn.Module):
         weights: Float[Tensor, "*shape"] | None = None,
         known: KnownLogProbs | None = None,
     ) -> Float32[Tensor, ""]:
-        """As `Output.loss`; known: a distribution beside the logits, at the flat positions."""
+        """Implement `Output.loss`. known: a distribution beside the logits, at the flat positions."""
         flat, ids = self._transformed(hidden).flatten(0, -2), targets.flatten()
         counts = None if weights is None else weights.flatten()
         shift = self.shift
@@ -272,13 +272,13 @@ class FullSoftmax(nn.Module):
         )
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
-        """As `Output.log_probs`."""
+        """Implement `Output.log_probs`."""
         return self.logits(hidden).log_softmax(-1)
 
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
     ) -> Float32[Tensor, "*shape *tokens"]:
-        """As `Output.log_probs_of`."""
+        """Implement `Output.log_probs_of`."""
         flat, count = hidden.flatten(0, -2), targets.shape[hidden.dim() - 1 :].numel()
         ids = targets.reshape(len(flat), count)
         is_plain = self.cap is None and not self.ends and self.transform is None
@@ -286,7 +286,7 @@ class FullSoftmax(nn.Module):
         return (_log_probs_at(self.logits, len(self.never), flat, ids) if found is None else found).view(targets.shape)
 
     def logits(self, hidden: Float[Tensor, "*shape D"], *, banned: bool = False) -> Float32[Tensor, "*shape V"]:
-        """Of all tokens; -inf of those without a probability, unless banned says that they have theirs, too."""
+        """Return all logits; -inf of tokens without a probability, unless `banned` lets them have theirs."""
         logits = product(self._transformed(hidden), self.weight, self.bias if banned else self.shift).float()
         if self.cap is not None:
             logits = softly_capped(logits, self.cap)
@@ -324,8 +324,8 @@ class SampledSoftmax(nn.Module):
         counts: Float[Tensor, " V"],
         power: float,
     ) -> None:
-        """counts: how often each token occurs in the training text; 1 is added. power: the exponent of the counts in
-        the noise distribution.
+        """Prepare the noise distribution. counts: how often each token occurs in the training text; 1 is added. power:
+        the exponent of the counts in the noise distribution.
         """
         super().__init__()
         self.full, self.kind, self.samples = full, kind, samples
@@ -341,7 +341,7 @@ class SampledSoftmax(nn.Module):
         label_smoothing: float = 0.0,
         weights: Float[Tensor, "*shape"] | None = None,
     ) -> Float32[Tensor, ""]:
-        """As `Output.loss`; outside of training, the loss of the full softmax."""
+        """Implement `Output.loss`; outside of training, the loss of the full softmax."""
         if not self.training:
             return self.full.loss(hidden, targets, label_smoothing=label_smoothing, weights=weights)
         if label_smoothing:
@@ -365,13 +365,13 @@ class SampledSoftmax(nn.Module):
         return weighted_sum(losses, None if weights is None else weights.flatten())
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
-        """As `Output.log_probs`."""
+        """Implement `Output.log_probs`."""
         return self.full.log_probs(hidden)
 
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
     ) -> Float32[Tensor, "*shape *tokens"]:
-        """As `Output.log_probs_of`."""
+        """Implement `Output.log_probs_of`."""
         return self.full.log_probs_of(hidden, targets)
 
 
@@ -385,7 +385,8 @@ class AdaptiveSoftmax(nn.Module):
     never: Tensor  # of the head
 
     def __init__(self, width: int, counts: Float[Tensor, " V"], cutoffs: Sequence[int]) -> None:
-        """counts: of each token in the training text. cutoffs: the ranks at which clusters begin, rising.
+        """Build the head and the clusters. counts: of each token in the training text. cutoffs: the ranks at which
+        clusters begin, rising.
 
         Raises SettingError if a cutoff is outside the vocabulary.
         """
@@ -413,7 +414,7 @@ class AdaptiveSoftmax(nn.Module):
         label_smoothing: float = 0.0,
         weights: Float[Tensor, "*shape"] | None = None,
     ) -> Float32[Tensor, ""]:
-        """As `Output.loss`."""
+        """Implement `Output.loss`."""
         if label_smoothing:
             raise SettingError(
                 "label_smoothing does not work with an adaptive output; leave it out, or set output to full"
@@ -428,7 +429,7 @@ class AdaptiveSoftmax(nn.Module):
         return total
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
-        """As `Output.log_probs`."""
+        """Implement `Output.log_probs`."""
         first = self.cutoffs[0]
         head = F.linear(hidden, self.head.weight, self.never).float().log_softmax(-1)
         parts = [head[..., :first]]
@@ -439,7 +440,7 @@ class AdaptiveSoftmax(nn.Module):
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
     ) -> Float32[Tensor, "*shape *tokens"]:
-        """As `Output.log_probs_of`."""
+        """Implement `Output.log_probs_of`."""
         flat, ranks, heads = self._heads(hidden, targets)
         shape = len(flat), targets.shape[hidden.dim() - 1 :].numel()
         log_probs = _target_log_probs(flat, self.head.weight, self.never, heads.view(shape))
@@ -452,14 +453,14 @@ class AdaptiveSoftmax(nn.Module):
     def _heads(
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]
     ) -> tuple[Float[Tensor, "R D"], Int64[Tensor, " targets"], Int64[Tensor, " targets"]]:
-        """The flat hidden states, the ranks of the targets, and the head's classes for them: tokens or clusters."""
+        """Return the flat hidden states, the ranks of the targets, and their classes in the head."""
         ranks = self.ranks[targets.flatten()]
         cuts = torch.tensor(self.cutoffs[:-1], device=ranks.device)
         cluster = torch.bucketize(ranks, cuts, right=True)
         return hidden.flatten(0, -2), ranks, torch.where(cluster == 0, ranks, self.cutoffs[0] + cluster - 1)
 
     def _clusters(self, ranks: Int64[Tensor, " R"]) -> list[tuple[int, Int64[Tensor, " tokens"]]]:
-        """The clusters that occur, each with the positions of its tokens."""
+        """Return the clusters that occur, each with the positions of its tokens."""
         bounds = zip(self.cutoffs, self.cutoffs[1:], strict=False)
         positions = [((ranks >= low) & (ranks < high)).nonzero()[:, 0] for low, high in bounds]
         return [(i, inside) for i, inside in enumerate(positions) if len(inside)]
@@ -474,7 +475,7 @@ def _target_log_probs(
     bias: Float[Tensor, " V"] | None,
     targets: Int64[Tensor, "R tokens"],
 ) -> Float32[Tensor, "R tokens"]:
-    """log softmax(W h + b) of some tokens at each position."""
+    """Return log softmax(W h + b) of some tokens at each position."""
     found = product_log_softmax_at(hidden, weight, bias, targets)
     return _log_probs_at(lambda x: F.linear(x, weight, bias), len(weight), hidden, targets) if found is None else found
 
@@ -482,7 +483,7 @@ def _target_log_probs(
 def _log_probs_at(
     logits: Callable[[Tensor], Tensor], size: int, hidden: Float[Tensor, "R D"], targets: Int64[Tensor, "R tokens"]
 ) -> Float32[Tensor, "R tokens"]:
-    """The log-softmax of the logits at some tokens, a block of positions at a time. size: that of the vocabulary."""
+    """Return the log-softmax of the logits at some tokens, some positions at a time. size: that of the vocabulary."""
     log_probs = [torch.empty(0, targets.shape[1], device=hidden.device)]
     for block in blocks(hidden, size):
         log_probs.append(log_softmax_at(logits(hidden[block]).float(), targets[block]))
@@ -491,7 +492,7 @@ def _log_probs_at(
 
 
 def _never(size: int, *which: int) -> Tensor:
-    """Zeros, but -inf for tokens without probability. Never on the device meta, on which loading builds networks."""
+    """Return zeros, but -inf for tokens without probability. Never on meta, the device where loading builds."""
     never = torch.zeros(size, device="cpu")
     never[list(which)] = -torch.inf
     return never

@@ -29,14 +29,14 @@ class Learned(nn.Module):
     """A learned vector for each position, added to that of the token (Gehring et al. 2017)."""
 
     def __init__(self, context: int, width: int, offset: int = 0) -> None:
-        """offset: the row of the first position."""
+        """Build a vector for each position. offset: the row of the first position."""
         super().__init__()
         self.offset = offset
         self.vectors = nn.Parameter(torch.empty(offset + context, width))
         nn.init.normal_(self.vectors, std=0.02)
 
     def forward(self, positions: Int64[Tensor, "#B T"]) -> Float[Tensor, "#B T D"]:
-        """The vector of each position."""
+        """Return the vector of each position."""
         return self.vectors[positions + self.offset if self.offset else positions]
 
 
@@ -44,16 +44,17 @@ class Sinusoidal(nn.Module):
     """Vaswani et al. 2017, section 3.5: p_2i = sin(position / 10000^(2i/D)), p_2i+1 = cos(position / 10000^(2i/D))."""
 
     def __init__(self, width: int, *, interleaved: bool = True, inclusive: bool = False, offset: int = 0) -> None:
-        """interleaved: whether sines and cosines take turns, as in the paper; otherwise all sines come first.
+        """Store the settings.
 
-        inclusive: whether the last wave is 10,000 times as long as the first, as in tensor2tensor; in the paper, that
-        would be the wave after the last. offset: the number of the first position.
+        interleaved: whether sines and cosines take turns, as in the paper; otherwise all sines come first. inclusive:
+        whether the last wave is 10,000 times as long as the first, as in tensor2tensor; in the paper, that would be the
+        wave after the last. offset: the number of the first position.
         """
         super().__init__()
         self.width, self.interleaved, self.inclusive, self.offset = width, interleaved, inclusive, offset
 
     def forward(self, positions: Int64[Tensor, "#B T"]) -> Float32[Tensor, "#B T D"]:
-        """The vector of each position."""
+        """Return the vector of each position."""
         even = (self.width + 1) // 2 * 2
         base = 10_000.0 ** (even / max(even - 2, 1)) if self.inclusive else 10_000.0
         angles = _angles(positions + self.offset, even, base)  # (B, T, D/2)
@@ -68,7 +69,7 @@ class Rotation(NamedTuple):
     sin: Float[Tensor, "#B T 1 d/2"]
 
     def in_type(self, dtype: torch.dtype) -> Rotation:
-        """The rotation of vectors of a type."""
+        """Return the rotation of vectors of a type."""
         return Rotation(self.cos.to(dtype), self.sin.to(dtype))
 
 
@@ -76,7 +77,7 @@ class AngleScaling(Protocol):
     """How angles are changed for contexts longer than those of training."""
 
     def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
-        """Scales angles, in radians a position."""
+        """Scale angles, in radians a position."""
 
 
 class Rotary(nn.Module):
@@ -89,12 +90,15 @@ class Rotary(nn.Module):
         scaling: AngleScaling | None = None,
         amplitude: float = 1.0,
     ) -> None:
-        """width: d, the width of a head, or of its part that is rotated. amplitude: a factor of what is rotated."""
+        """Store the settings.
+
+        width: d, the width of a head, or of its part that is rotated. amplitude: a factor of what is rotated.
+        """
         super().__init__()
         self.width, self.base, self.scaling, self.amplitude = width, base, scaling, amplitude
 
     def forward(self, positions: Int64[Tensor, "#B T"], like: Tensor) -> Rotation:
-        """The rotation of each position, in the type of `like`."""
+        """Return the rotation of each position, in the type of `like`."""
         angles = _angles(positions, self.width, self.base, self.scaling).unsqueeze(2)  # (B, T, 1, d/2)
         cos, sin = angles.cos(), angles.sin()
         if self.amplitude != 1:
@@ -103,7 +107,9 @@ class Rotary(nn.Module):
 
 
 def rotate(x: Float[Tensor, "B T H d"], rotation: Rotation) -> Float[Tensor, "B T H d"]:
-    """Queries or keys, each rotated by its position; where there are fewer angles than pairs, the first elements."""
+    """Return queries or keys, each rotated by its position; where there are fewer angles than pairs, the first
+    elements.
+    """
     half = rotation.cos.shape[-1]
     a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
     rotated = (a * rotation.cos - b * rotation.sin, b * rotation.cos + a * rotation.sin)
@@ -118,14 +124,14 @@ class ALiBi(nn.Module):
         self.heads = heads
 
     def forward(self, distances: Int64[Tensor, "T S"]) -> Float[Tensor, "H T S"]:
-        """The biases to add to the scores. distances: from each key to each query, in positions."""
+        """Return the biases to add to the scores. distances: from each key to each query, in positions."""
         slopes = torch.tensor(alibi_slopes(self.heads), device=distances.device)
         return -slopes[:, None, None] * distances.clamp(min=0)
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """2^(-8/n), 2^(-16/n), .. 2^(-8) for n heads, if n is a power of 2; otherwise the slopes of the next lower power of
-    2, and then every other slope of the next higher one.
+    """Return 2^(-8/n), 2^(-16/n), .. 2^(-8) for n heads, if n is a power of 2; otherwise the slopes of the next lower
+    power of 2, and then every other slope of the next higher one.
     """
     below = 1 << (heads.bit_length() - 1)
     slopes = [2.0 ** (-8 * i / below) for i in range(1, below + 1)]
@@ -136,12 +142,12 @@ class Relative(nn.Module):
     """Raffel et al. 2020 (T5), section 2.1: a learned bias for each head and bucket of distances, shared by layers."""
 
     def __init__(self, heads: int, *, two_sided: bool = False) -> None:
-        """two_sided: whether keys after a query have buckets of their own."""
+        """Build a bias for each head and bucket. two_sided: whether keys after a query have separate buckets."""
         super().__init__()
         self.numbers, self.two_sided = nn.Parameter(torch.zeros(_BUCKETS, heads)), two_sided
 
     def forward(self, distances: Int64[Tensor, "T S"]) -> Float[Tensor, "H T S"]:
-        """The biases to add to the scores.
+        """Return the biases to add to the scores.
 
         distances: from each key to each query, in positions; negative where the key comes later.
         """
@@ -150,7 +156,7 @@ class Relative(nn.Module):
 
 
 def distance_buckets(distances: Int64[Tensor, "*shape"], buckets: int = _BUCKETS) -> Int64[Tensor, "*shape"]:
-    """The buckets of distances: of 32, one each for 0 to 15, then 16 that grow logarithmically up to 128."""
+    """Return the buckets of distances: of 32, one each for 0 to 15, then 16 that grow logarithmically up to 128."""
     half = buckets // 2
     distances = distances.clamp(min=0)
     logarithms = (distances.clamp(min=half) / half).log() / math.log(_FAR / half)
@@ -158,7 +164,7 @@ def distance_buckets(distances: Int64[Tensor, "*shape"], buckets: int = _BUCKETS
 
 
 def two_sided_buckets(distances: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
-    """16 buckets for 0 and more, then 16 for distances below 0."""
+    """Return 16 buckets for 0 and more, then 16 for distances below 0."""
     half = _BUCKETS // 2
     return distance_buckets(distances.abs(), half) + half * (distances < 0)
 
@@ -169,7 +175,7 @@ def _angles(
     base: float,
     scaling: AngleScaling | None = None,
 ) -> Float[Tensor, "#B T width/2"]:
-    """position * base^(-2i/width), in float64 where the device has it, so that large positions stay exact."""
+    """Return position * base^(-2i/width), in float64 where the device has it, so that large positions stay exact."""
     kind = torch.float32 if positions.device.type == "mps" else torch.float64
     waves = base ** (-torch.arange(0, width, 2, device=positions.device, dtype=kind) / width)
     if scaling is not None:
@@ -179,7 +185,8 @@ def _angles(
 
 @torch.inference_mode()
 def position_vectors(network: Network) -> Float32[ndarray, "T D"]:
-    """The vector of each position of the context, for drawing; with rotary positions, that of ones after its rotation.
+    """Return the vector of each position of the context, for drawing; with rotary positions, that of ones after its
+    rotation.
 
     Raises SettingError if the network has no such vectors.
     """
@@ -202,7 +209,7 @@ def position_vectors(network: Network) -> Float32[ndarray, "T D"]:
 
 
 def sinusoids_2d(width: int, height: int, across: int) -> Float[Tensor, "width height across"]:
-    """Sines and cosines of the row, then of the column (Beyer et al. 2022, section 2)."""
+    """Return sines and cosines of the row, then of the column (Beyer et al. 2022, section 2)."""
     quarter = width // 4
     rates = 1e4 ** -(torch.arange(quarter) / max(1, quarter - 1))
     rows, columns = (rates[:, None] * torch.arange(count) for count in (height, across))

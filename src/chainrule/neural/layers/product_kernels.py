@@ -56,10 +56,10 @@ _LINE = 64  # bytes that a processor loads into its cache at once
 def multiply(
     weight: Weights, scales: Float32[ndarray, "N S"], vectors: Float[ndarray, "B K"], out: Float[ndarray, "B N"]
 ) -> None:
-    """out[b, n] = weight[n] . vectors[b]. scales: those of int8 weights, as for `weights_at`; else an array of any
-    size. vectors may have float64, where weights have float32 or bfloat16; so then has out.
+    """Multiply a matrix by vectors: out[b, n] = weight[n] . vectors[b].
 
-    K must be a multiple of LANES.
+    scales: those of int8 weights, as for `weights_at`; else an array of any size. vectors may have float64, where
+    weights have float32 or bfloat16; so then has out. K must be a multiple of LANES.
     """
     for group in prange((weight.shape[0] + GROUP - 1) // GROUP):
         _multiply_group(weight, scales, vectors, group * GROUP, out)
@@ -69,7 +69,7 @@ def multiply(
 def multiply_alone(
     weight: Weights, scales: Float32[ndarray, "N S"], vectors: Float[ndarray, "B K"], out: Float[ndarray, "B N"]
 ) -> None:
-    """`multiply`, on the calling thread."""
+    """Do the work of `multiply` on the calling thread."""
     for first in range(0, weight.shape[0], GROUP):
         _multiply_group(weight, scales, vectors, first, out)
 
@@ -123,7 +123,7 @@ def _one_by_one(
 
 @kernel
 def _ask_for_four(weight: Weights, row: int, k: int) -> None:
-    """Asks for the numbers of four rows from k on, where they begin what a processor loads at once."""
+    """Ask for the numbers of four rows from k on, where they begin what a processor loads at once."""
     if k * weight.itemsize % _LINE == 0:
         ask_for(weight, row, k)
         ask_for(weight, row + 1, k)
@@ -141,7 +141,7 @@ def _four_by_one(
     ahead: int,
     out: Float[ndarray, "B N"],
 ) -> None:
-    """ahead: the first of four rows that will be multiplied soon, or -1."""
+    """Multiply four rows by one vector. ahead: the first of four rows that will be multiplied soon, or -1."""
     a0 = a1 = a2 = a3 = zeros_like(vectors)
     for k in range(0, vectors.shape[1], lanes_in(vectors)):
         if ahead >= 0:
@@ -165,7 +165,7 @@ def _four_by_few(
     ahead: int,
     out: Float[ndarray, "B N"],
 ) -> None:
-    """Of two vectors or three, from j to last. ahead: as for `_four_by_one`."""
+    """Multiply four rows by two vectors or three, from j to last. ahead: as for `_four_by_one`."""
     a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = zeros_like(vectors)
     for k in range(0, vectors.shape[1], lanes_in(vectors)):
         if ahead >= 0:
@@ -195,7 +195,10 @@ def _four_by_four(
     four_ahead: bool,
     out: Float[ndarray, "B N"],
 ) -> None:
-    """ahead: a row that will be multiplied soon, or -1. four_ahead: whether the three after it will, too."""
+    """Multiply four rows by four vectors.
+
+    ahead: a row that will be multiplied soon, or -1. four_ahead: whether the three after it will, too.
+    """
     a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = zeros_like(vectors)
     c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = zeros_like(vectors)
     for k in range(0, vectors.shape[1], lanes_in(vectors)):
@@ -220,7 +223,7 @@ def _four_by_four(
 def log_softmax_of_rows(
     logits: Float32[ndarray, "B N"], places: Int64[ndarray, "B P"], out: Float32[ndarray, "B P"]
 ) -> None:
-    """out[b, p] = the log-softmax of logits[b] at places[b, p]."""
+    """Set out[b, p] to the log-softmax of logits[b] at places[b, p]."""
     for group in prange((logits.shape[0] + FOUR - 1) // FOUR):
         _log_softmax_of_rows(logits, places, group * FOUR, min((group + 1) * FOUR, logits.shape[0]), out)
 
@@ -229,7 +232,7 @@ def log_softmax_of_rows(
 def log_softmax_of_rows_alone(
     logits: Float32[ndarray, "B N"], places: Int64[ndarray, "B P"], out: Float32[ndarray, "B P"]
 ) -> None:
-    """`log_softmax_of_rows`, on the calling thread."""
+    """Do the work of `log_softmax_of_rows` on the calling thread."""
     _log_softmax_of_rows(logits, places, 0, logits.shape[0], out)
 
 
@@ -261,7 +264,7 @@ def _log_softmax_of_rows(
 
 @kernel
 def _peak(lanes: Float32[ndarray, "rows 16"], row: int, known: np.float32) -> np.float32:
-    """The largest number of a row and of what is known; NaN where it is infinity, which has no softmax."""
+    """Return the largest number of a row and of what is known; NaN where it is infinity, which has no softmax."""
     peak = known
     for k in range(LANES):
         peak = max(peak, lanes[row, k])
@@ -275,7 +278,7 @@ def log_softmax_of_products(
     places: Int64[ndarray, "B P"],
     out: Float32[ndarray, "B P"],
 ) -> None:
-    """out[b, p] = the log-softmax of vectors[b] W + c at places[b, p], without holding all of these products.
+    """Set out[b, p] to the log-softmax of vectors[b] W + c at places[b, p], without holding all of these products.
 
     columns: W, and c in the last row; N must be a multiple of IN_ONE, and c is -inf in columns that only fill it up.
     """
@@ -290,7 +293,7 @@ def log_softmax_of_products_alone(
     places: Int64[ndarray, "B P"],
     out: Float32[ndarray, "B P"],
 ) -> None:
-    """`log_softmax_of_products`, on the calling thread."""
+    """Do the work of `log_softmax_of_products` on the calling thread."""
     for first in range(0, vectors.shape[0], FOUR):
         _log_softmax_of_four(vectors, columns, places, first, out)
 
@@ -303,7 +306,9 @@ def _log_softmax_of_four(
     first: int,
     out: Float32[ndarray, "B P"],
 ) -> None:
-    """Of four vectors, a chunk of columns at a time: sums so far shrink where a chunk has a larger number."""
+    """Write the log-softmax of four vectors, a chunk of columns at a time: sums so far shrink where a chunk has a
+    larger number.
+    """
     width, last = vectors.shape[1], vectors.shape[0] - 1
     r0, r1, r2, r3 = first, min(first + 1, last), min(first + 2, last), min(first + 3, last)
     logits, sixteen = np.empty((FOUR, _CHUNK), np.float32), np.empty((FOUR, LANES), np.float32)

@@ -79,8 +79,10 @@ class Cache:
     def grown(
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None, window: int | None, *, keep_inputs: bool
     ) -> tuple[Cache, Int64[Tensor, " T"], Int64[Tensor, "B T"] | None]:
-        """The cache with room for the columns of x, these columns and, unless rows are even, the first column that each
-        query attends to. starts: as for `Encoder`. keep_inputs: whether x is kept, too.
+        """Return the cache with room for the columns of x, these columns and, unless rows are even, the first column
+        that each query attends to.
+
+        starts: as for `Encoder`. keep_inputs: whether x is kept, too.
         """
         length = x.shape[1]
         cache = self if self.columns == self.store.written else self._copied(length)
@@ -118,7 +120,7 @@ class Cache:
         return grown, columns, visible_from
 
     def before(self, columns: int, window: int | None) -> Cache:
-        """The cache without its last columns, for the last column of which `begin` is chosen as by `grown`.
+        """Return the cache without its last columns, for the last column of which `begin` is chosen as by `grown`.
 
         It shares the store. What it appends is written to a copy, unless `give_up_rest` is called before.
         """
@@ -126,14 +128,15 @@ class Cache:
         return replace(self, columns=columns, begin=max(begin, 0))
 
     def give_up_rest(self) -> None:
-        """Says that no state needs the columns after its own any more, so that others may be written there."""
+        """Say that no state needs the columns after its own any more, so that others may be written there."""
         self.store.written = min(self.store.written, self.columns)
 
     def append(
         self, layer: int, key: Float[Tensor, "B K T d"], value: Float[Tensor, "B K T d"]
     ) -> tuple[Float[Tensor, "B K S d"], Float[Tensor, "B K S d"]]:
-        """Writes the last columns of a layer; gives all columns that queries may attend to. In eight bits, both are the
-        same rows, for `widened`.
+        """Write the last columns of a layer; return all columns that queries may attend to.
+
+        In eight bits, both are the same rows, for `widened`.
         """
         length, width = key.shape[2:]
         buffer = self.buffer(layer, key.shape[1], width, like=key)
@@ -149,8 +152,9 @@ class Cache:
     def buffer(
         self, layer: int, heads: int, width: int, like: Tensor | None = None
     ) -> Shaped[Tensor, "B K capacity numbers"]:
-        """The keys and values of a layer, where columns up to the state's last may be written. like: a tensor of their
-        type and device; None for float32 of the processor.
+        """Return the keys and values of a layer, where columns up to the state's last may be written.
+
+        like: a tensor of their type and device; None for float32 of the processor.
         """
         buffer = self.store.layers[layer]
         if buffer is None:
@@ -169,23 +173,25 @@ class Cache:
         return None not in self.store.layers and self.memories == [None] * self.layers
 
     def share(self, rows: slice) -> Cache:
-        """Some of the rows, in the same store, where each layer may write the last columns; not for further columns."""
+        """Return some of the rows, in the same store, where each layer may write the last columns; not for further
+        columns.
+        """
         layers = [None if buffer is None else buffer[rows] for buffer in self.store.layers]
         store = _Store(self.store.capacity, layers, None, self.store.written)
         first = self.first[rows]
         return replace(self, rows=len(first), first=first, store=store)
 
     def rows_of(self, length: int) -> Int64[Tensor, " rows"]:
-        """The rows of that length."""
+        """Return the rows of that length."""
         return (self.columns - self.first == length).nonzero().flatten()
 
     def last_inputs(self, rows: Int64[Tensor, " rows"], length: int) -> Float[Tensor, "rows length D"]:
-        """The last inputs of some rows."""
+        """Return the last inputs of some rows."""
         assert self.store.inputs is not None
         return self.store.inputs[rows, self.columns - length : self.columns]
 
     def replaced(self, rows: Int64[Tensor, " rows"], fresh: Cache) -> Cache:
-        """The cache with some rows replaced by those of `fresh`, which are not longer."""
+        """Return the cache with some rows replaced by those of `fresh`, which are not longer."""
         if len(rows) == self.rows:
             return fresh
         copy, length = self._copied(1), fresh.columns
@@ -202,12 +208,14 @@ class Cache:
         return replace(copy, first=first, least=least, even=even, begin=max(least, 0), memories=memories)
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> Cache:
-        """As `Memory.select`."""
+        """Implement `Memory.select`."""
         return self._copied(1, rows)
 
     @classmethod
     def join(cls, caches: Sequence[Cache]) -> Cache:
-        """As `Memory.join`: the columns of shorter rows move to the right, so that all rows end at the same one."""
+        """Implement `Memory.join`: the columns of shorter rows move to the right, so that all rows end at the
+        same one.
+        """
         used = [cache.columns - cache._needed for cache in caches]
         columns, row_count = max(used), sum(cache.rows for cache in caches)
 
@@ -242,11 +250,13 @@ class Cache:
         return cls(row_count, layers, first, *_lowest(first, 0), begin, columns, store, memories, caches[0].bits)
 
     def detach(self) -> Cache:
-        """As `Memory.detach`: caches are only used where no gradients are taken."""
+        """Implement `Memory.detach`: caches are only used where no gradients are taken."""
         return self
 
     def _copied(self, more: int, rows: Int64[Tensor, " new_rows"] | None = None) -> Cache:
-        """A copy in its own store, without columns that no row needs, with room for twice as many or `more` others."""
+        """Return a copy in its own store, without columns that no row needs, with room for twice as many or `more`
+        others.
+        """
         needed = self._needed
         used = self.columns - needed
         # A beam selects at every step, so that more room would be wasted.
@@ -281,7 +291,7 @@ class Cache:
 
 
 def in_eight_bits(key: Float[Tensor, "*shape d"], value: Float[Tensor, "*shape d"]) -> Int8[Tensor, "*shape bytes"]:
-    """Keys beside their values as `matrix_products.pack` rounds rows. d must be a multiple of 32."""
+    """Return keys beside their values as `matrix_products.pack` rounds rows. d must be a multiple of 32."""
     both = torch.cat((key, value), -1)
     return pack(both.reshape(-1, both.shape[-1])).view(*both.shape[:-1], -1)
 
@@ -289,7 +299,7 @@ def in_eight_bits(key: Float[Tensor, "*shape d"], value: Float[Tensor, "*shape d
 def widened(
     key: Tensor, value: Tensor, dtype: torch.dtype
 ) -> tuple[Float[Tensor, "*shape d"], Float[Tensor, "*shape d"]]:
-    """Keys and values as numbers: as given, or where both are what `in_eight_bits` gives, unpacked."""
+    """Return keys and values as numbers: as given, or where both are what `in_eight_bits` gives, unpacked."""
     if key.dtype != torch.int8:
         return key, value
     both = unpack(key).to(dtype)
@@ -298,7 +308,7 @@ def widened(
 
 
 def _joined_memories(parts: Sequence[tuple[Tensor, ...] | None], rows: Sequence[int]) -> tuple[Tensor, ...] | None:
-    """The memories of some states one after the other; zeros for states that have read nothing."""
+    """Return the memories of some states one after the other; zeros for states that have read nothing."""
     known = next((part for part in parts if part is not None), None)
     if known is None:
         return None
@@ -310,7 +320,7 @@ def _joined_memories(parts: Sequence[tuple[Tensor, ...] | None], rows: Sequence[
 
 
 def _lowest(first: Int64[Tensor, " B"], otherwise: int) -> tuple[int, bool]:
-    """The lowest of the rows' first columns (`otherwise` without rows), and whether all are the same."""
+    """Return the lowest of the rows' first columns (`otherwise` without rows), and whether all are the same."""
     if not first.numel():
         return otherwise, True
     low, high = (int(column) for column in first.aminmax())
@@ -318,7 +328,7 @@ def _lowest(first: Int64[Tensor, " B"], otherwise: int) -> tuple[int, bool]:
 
 
 def _buffers(mine: _Store, other: _Store) -> list[tuple[Tensor, Tensor]]:
-    """The buffers that both stores have."""
+    """Return the buffers that both stores have."""
     pairs = zip([*mine.layers, mine.inputs], [*other.layers, other.inputs], strict=True)
     return [(a, b) for a, b in pairs if a is not None and b is not None]
 
@@ -327,14 +337,14 @@ class Memory(Protocol):
     """A leaf of a state that is more than one tensor. Its methods do not change it."""
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> Self:
-        """Copies, repeats or drops rows."""
+        """Copy, repeat or drop rows."""
 
     @classmethod
     def join(cls, memories: Sequence[Self]) -> Self:
-        """The rows of one memory after the other."""
+        """Return the rows of one memory after the other."""
 
     def detach(self) -> Self:
-        """The same values without gradients."""
+        """Return the same values without gradients."""
 
 
 State = Tensor | Memory | tuple["State", ...] | None
@@ -342,7 +352,7 @@ S = TypeVar("S", bound=State)
 
 
 def select(state: S, rows: Int64[Tensor, " new_rows"]) -> S:
-    """Copies, repeats or drops rows; the given state stays usable."""
+    """Copy, repeat or drop rows; the given state stays usable."""
     if isinstance(state, tuple):
         return cast("S", tuple(select(part, rows) for part in state))
     if isinstance(state, Tensor):
@@ -351,7 +361,7 @@ def select(state: S, rows: Int64[Tensor, " new_rows"]) -> S:
 
 
 def join(states: Sequence[S]) -> S:
-    """The rows of one state after the other; the given states stay usable."""
+    """Return the rows of one state after the other; the given states stay usable."""
     first = states[0]
     if isinstance(first, tuple):
         return cast("S", tuple(join(parts) for parts in zip(*cast("Sequence[tuple[State, ...]]", states), strict=True)))
@@ -361,7 +371,7 @@ def join(states: Sequence[S]) -> S:
 
 
 def detach(state: S) -> S:
-    """The same values without gradients, for training that continues in a stream."""
+    """Return the same values without gradients, for training that continues in a stream."""
     if isinstance(state, tuple):
         return cast("S", tuple(detach(part) for part in state))
     return state if state is None else cast("S", state.detach())

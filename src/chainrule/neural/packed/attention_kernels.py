@@ -48,7 +48,7 @@ _LINE = 64  # bytes that a processor loads into its cache at once
 
 @kernel
 def _cap(scores: Float32[ndarray, "1 S"], cap: float) -> None:
-    """Scores s become cap tanh(s / cap), in place."""
+    """Replace scores s by cap tanh(s / cap), in place."""
     bound, one, two = spread(np.float32(cap)), spread(np.float32(1)), spread(np.float32(2))
     double = spread(np.float32(np.float32(2) / np.float32(cap)))
     for s in range(0, scores.shape[1], LANES):  # tanh(x) = 1 - 2 / (exp(2 x) + 1)
@@ -157,8 +157,10 @@ def _attend_four(
     first: int,
     out: Float32[ndarray, "N H*d"],
 ) -> None:
-    """Attention of four queries to the same head of keys, which are read once for all of them: the bits of
-    `_attend_one`. first: their place among the queries of the row that have this head, by position, then by head.
+    """Compute the attention of four queries to the same head of keys, which are read once for all of them: the bits of
+    `_attend_one`.
+
+    first: their place among the queries of the row that have this head, by position, then by head.
     """
     width, shared = heads.shape[2], out.shape[1] // heads.shape[2] // keys.shape[1]
     length = heads.shape[0] // keys.shape[0]
@@ -320,7 +322,7 @@ def _add_values(
     at: int,
     out: Float32[ndarray, "N H*d"],
 ) -> None:
-    """Adds the values, from a column on, of keys that not all of four queries see. low: the first key with weights."""
+    """Add the values, from a column on, of keys that not all of four queries see. low: the first key with weights."""
     a, b = lanes_at(out, i, at), lanes_at(out, i, at + LANES)
     for s in range(begin, end):
         weight = spread(float_at(weights, 0, (s - low) * _FOUR + q))
@@ -341,10 +343,11 @@ def attend(
     cap: float,
     out: Float32[ndarray, "N H*d"],
 ) -> None:
-    """Attention of each query to the columns from `begins` to `ends` of its row (Vaswani et al. 2017, equation 1).
+    """Compute the attention of each query to the columns from `begins` to `ends` of its row (Vaswani et al. 2017,
+    equation 1).
 
     Query head h reads the head h // (H / K) of keys and values. heads: those of queries come first; keys and values may
-    follow. scale: the factor of scores. cap: scores s become cap tanh(s / cap) (Gemma 2); 0: as they are.
+    follow. scale: the factor of scores. cap: scores s become cap tanh(s / cap) (Gemma 2); 0: unchanged.
     """
     for part in range(_parts(heads, keys, out)):
         _attend_part(heads, keys, scales, begins, ends, scale, cap, part, out)
@@ -361,14 +364,14 @@ def attend_on_threads(
     cap: float,
     out: Float32[ndarray, "N H*d"],
 ) -> None:
-    """`attend`, on several threads."""
+    """Do the work of `attend` on several threads."""
     for part in prange(_parts(heads, keys, out)):
         _attend_part(heads, keys, scales, begins, ends, scale, cap, part, out)
 
 
 @kernel
 def _parts(heads: Float32[ndarray, "N H+2K d"], keys: KeyValues, out: Float32[ndarray, "N H*d"]) -> int:
-    """How many fours of queries, or single ones, attend by themselves."""
+    """Return how many fours of queries, or single ones, attend by themselves."""
     shared = out.shape[1] // heads.shape[2] // keys.shape[1]
     of_head = heads.shape[0] // keys.shape[0] * shared
     return keys.shape[0] * keys.shape[1] * (of_head if of_head < _LEAST else (of_head + _FOUR - 1) // _FOUR)

@@ -82,18 +82,18 @@ class Form(NamedTuple):
 
     @property
     def head_bytes(self) -> int:
-        """Of sixteen rows."""
+        """The bytes of a head of sixteen rows."""
         return 2 * LANES * (1 + self.has_minima)
 
     @property
     def block_bytes(self) -> int:
-        """Of sixteen rows."""
+        """The bytes of a block of sixteen rows."""
         small = LANES * (1 + (self.has_minima or self.halved)) if self.blocks > 1 else 0
         return small + (self.low_bits + self.more_bits) * BLOCK * LANES // 8
 
     @property
     def bytes(self) -> int:
-        """Of sixteen rows, in a head and its blocks."""
+        """The bytes of sixteen rows, in a head and its blocks."""
         return self.head_bytes + self.blocks * self.block_bytes
 
 
@@ -104,8 +104,10 @@ def quantise(
     scales: Float32[ndarray, "B blocks"],
     sums: Int32[ndarray, "B halves"],
 ) -> None:
-    """Vectors in eight bits: the largest number of a block becomes 127 or -127, the others the nearest integers, halves
-    the even ones. sums: of the integers of each half of a block. A block with NaN or infinity has the scale NaN.
+    """Round vectors to eight bits: the largest number of a block becomes 127 or -127, the others the nearest integers,
+    halves the even ones.
+
+    sums: of the integers of each half of a block. A block with NaN or infinity has the scale NaN.
     """
     for i in range(vectors.shape[0]):
         for block in range(vectors.shape[1] // BLOCK):
@@ -129,7 +131,7 @@ def quantise(
 
 
 def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
-    """multiply(weight, numbers, scales, sums, out): out[b, n] = weight[n] . vectors[b], of blocks of one form.
+    """Return multiply(weight, numbers, scales, sums, out): out[b, n] = weight[n] . vectors[b], of blocks of one form.
 
     numbers, scales, sums: as `quantise` gives them, four int8 numbers in an int32. out: (B, 16 G), float32.
     """
@@ -247,8 +249,9 @@ def unpack_rows(
     rows: Int64[ndarray, " n"],
     out: Float32[ndarray, "n K"],
 ) -> None:
-    """Rows in float32. form: its fields, `head_bytes` and `block_bytes` and `bytes`, as integers. halves: each float16,
-    by its bits.
+    """Write rows in float32.
+
+    form: its fields, `head_bytes` and `block_bytes` and `bytes`, as integers. halves: each float16, by its bits.
     """
     low_bits, more_bits, offset, has_minima, per_head, halved, head_bytes, block_bytes, size = form
     planes = low_bits * LANES * BLOCK // 8
@@ -304,8 +307,9 @@ def put_integers(
     numbers: UInt8[ndarray, "N K"],
     out: UInt8[ndarray, "G bytes"],
 ) -> None:
-    """Writes the integers of rows into blocks that are 0. begin: of the first block's, in bytes of a head. stride,
-    size: the bytes of a block, and of a head with its blocks.
+    """Write the integers of rows into blocks that are 0.
+
+    begin: of the first block's, in bytes of a head. stride, size: the bytes of a block, and of a head with its blocks.
     """
     planes = low_bits * LANES * BLOCK // 8
     for row in range(numbers.shape[0]):

@@ -107,7 +107,7 @@ def _spread_integer(_: Any, number: Any) -> Any:
 
 
 def _in_all(builder: Any, number: Any) -> Any:
-    """An int32 in each lane."""
+    """Return an int32 in each lane."""
     nothing = ir.Constant(INTEGERS, ir.Undefined)
     one = builder.insert_element(nothing, number, ir.IntType(32)(0))
     return builder.shuffle_vector(one, nothing, integers(0))
@@ -172,7 +172,9 @@ def _half(builder: Any, lanes: Any, end: int) -> Any:
 
 
 def _dot_by_avx2(builder: Any, total: Any, weights: Any, numbers: Any) -> Any:
-    """The bytes of even and odd places as int16, whose products the processor adds in pairs; nothing saturates."""
+    """Return the bytes of even and odd places as int16, whose products the processor adds in pairs; nothing
+    saturates.
+    """
     eight, low = ir.Constant(_WORDS, [8] * LANES), ir.Constant(_WORDS, [0xFF] * LANES)
     weights, numbers = builder.bitcast(weights, _WORDS), builder.bitcast(numbers, _WORDS)
     pairs = (

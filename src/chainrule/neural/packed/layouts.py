@@ -82,7 +82,7 @@ class Matrix(NamedTuple):
 
 
 def matrix_of(packed: UInt8[ndarray, " bytes"]) -> Matrix:
-    """What the bytes of a packed matrix say, checked. Raises ValueError."""
+    """Return what the bytes of a packed matrix say, checked. Raises ValueError."""
     if packed.ndim != 1 or len(packed) < HEAD:
         raise ValueError(f"has the shape {list(packed.shape)}; expected one dimension of at least {HEAD} bytes")
     rows, columns, count, *sizes = packed[:HEAD].view("<i4").tolist()
@@ -119,8 +119,8 @@ class Quantised(NamedTuple):
 
 
 def packed(rows: int, columns: int, parts: Sequence[tuple[str, int, Iterable[Quantised]]]) -> UInt8[ndarray, " bytes"]:
-    """A matrix from parts: of each its form, its number of rows, and its rows some at a time, always whole groups but
-    at the end of the last part.
+    """Return a matrix from parts: of each its form, its number of rows, and its rows some at a time, always whole
+    groups but at the end of the last part.
     """
     sizes, total = [], HEAD
     for name, own_rows, _ in parts:
@@ -139,9 +139,10 @@ def packed(rows: int, columns: int, parts: Sequence[tuple[str, int, Iterable[Qua
 
 
 def pack(weight: Float[Tensor, "N K"], bits: int) -> UInt8[ndarray, " bytes"]:
-    """A matrix, quantised in blocks of 32. bits: 4, 5, 6 or 8. K must be a multiple of 32. Blocks with NaN or infinity,
-    or with numbers beyond float16, become NaN. Errors are at most half a step: of 4 and 5 bits, where that has the
-    least squared error.
+    """Return a matrix, quantised in blocks of 32.
+
+    bits: 4, 5, 6 or 8. K must be a multiple of 32. Blocks with NaN or infinity, or with numbers beyond float16, become
+    NaN. Errors are at most half a step: of 4 and 5 bits, where that has the least squared error.
     """
     rows, columns = weight.shape
     step = max(1, _TOGETHER // columns // LANES) * LANES
@@ -151,7 +152,9 @@ def pack(weight: Float[Tensor, "N K"], bits: int) -> UInt8[ndarray, " bytes"]:
 
 
 def _quantised(name: str, weight: Float32[ndarray, "n K"]) -> Quantised:
-    """With a minimum, of four ranges the one with the least squared error; without, the largest number is kept."""
+    """Quantise rows: with a minimum, by the one of four ranges with the least squared error; without, the largest
+    number is kept.
+    """
     form, blocks = FORMS[name], weight.reshape(len(weight), -1, BLOCK)
     most = (1 << form.low_bits + form.more_bits) - 1
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -196,13 +199,13 @@ def _covering(largest: Float32[ndarray, "n blocks"], most: int) -> Float16[ndarr
 
 
 def _fill(form: Form, chunk: Quantised, out: UInt8[ndarray, "G bytes"]) -> None:
-    """Writes rows into groups that are 0."""
+    """Write rows into groups that are 0."""
     heads = chunk.scale.shape[1]
     as_heads = out.reshape(len(out), heads, form.bytes)
     small = form.block_bytes - (form.low_bits + form.more_bits) * BLOCK * LANES // 8
 
     def by_lane(values: Shaped[ndarray, "N heads bytes"]) -> UInt8[ndarray, "G heads lanes bytes"]:
-        """(N, heads, n bytes) -> (G, heads, 16, n)"""
+        """Order bytes by lane: (N, heads, n bytes) -> (G, heads, 16, n)"""
         whole = np.zeros((len(out) * LANES, *values.shape[1:]), np.uint8)
         whole[: len(values)] = values.view(np.uint8)
         return whole.reshape(len(out), LANES, heads, -1).transpose(0, 2, 1, 3)
@@ -234,7 +237,7 @@ def _fill(form: Form, chunk: Quantised, out: UInt8[ndarray, "G bytes"]) -> None:
 
 
 def rows_of(packed: UInt8[Tensor, " bytes"], rows: Int64[Tensor, "*shape"]) -> Float32[Tensor, "*shape K"]:
-    """Some rows of a matrix, in float32."""
+    """Return some rows of a matrix, in float32."""
     matrix, wanted = matrix_of(packed.detach().numpy()), rows.reshape(-1).numpy()
     out = np.empty((len(wanted), matrix.columns), np.float32)
     first = 0
@@ -252,7 +255,7 @@ def rows_of(packed: UInt8[Tensor, " bytes"], rows: Int64[Tensor, "*shape"]) -> F
 
 
 def unpacked(packed: UInt8[Tensor, " bytes"]) -> Float32[Tensor, "N K"]:
-    """The weights in float32."""
+    """Return the weights in float32."""
     matrix, first = matrix_of(packed.detach().numpy()), 0
     out = np.empty((matrix.rows, matrix.columns), np.float32)
     for part in matrix.parts:
@@ -303,7 +306,7 @@ class Multiplication:
     """The products of one matrix with vectors, the same bits on any number of threads."""
 
     def __init__(self, matrix: Matrix) -> None:
-        """The matrix must not be freed before."""
+        """Prepare the parts of the matrix, which must not be freed before."""
         self.rows, self.columns = matrix.rows, matrix.columns
         self.padded_rows = LANES * sum(len(part.groups) for part in matrix.parts)
         self._parts, column = [], 0
@@ -314,7 +317,7 @@ class Multiplication:
         self._on_one = _multiply(matrix.parts[0].name, parallel=False) if len(matrix.parts) == 1 else None
 
     def __call__(self, vectors: Vectors, threads: int, out: Float32[ndarray, "B padded"]) -> None:
-        """Writes the products of all rows, with zeros for those that fill up the last group."""
+        """Write the products of all rows, with zeros for those that fill up the last group."""
         words = vectors.words
         if threads == 1 and self._on_one is not None:
             self._on_one(self._parts[0][1], words, vectors.scales, vectors.sums, out)
@@ -338,7 +341,7 @@ class _Steps:
         self._is_on_all, self._began = True, 0.0
 
     def begin(self, count: int) -> int:
-        """The number for a step with that many vectors, which begins now."""
+        """Return the number for a step with that many vectors, which begins now."""
         self._began = 0.0
         if torch.get_num_threads() > 1 and count <= _FEW:
             best = self._seconds[True] <= self._seconds[False]
@@ -350,7 +353,7 @@ class _Steps:
         return self.threads(count)
 
     def end(self) -> None:
-        """Says that the step has ended."""
+        """Say that the step has ended."""
         if self._began:
             seconds = time.perf_counter() - self._began
             self._since += seconds
@@ -358,7 +361,7 @@ class _Steps:
             self._began = 0.0
 
     def threads(self, count: int) -> int:
-        """The number for products with that many vectors."""
+        """Return the number for products with that many vectors."""
         threads = torch.get_num_threads()
         return threads if count > _FEW or self._is_on_all else 1
 
@@ -370,7 +373,7 @@ steps = _Steps()
 def product(
     x: Float32[Tensor, "*shape K"], packed: UInt8[Tensor, " bytes"], bias: Float[Tensor, " N"] | None = None
 ) -> Float32[Tensor, "*shape N"]:
-    """W x + b, of vectors that are rounded to eight bits."""
+    """Return W x + b, of vectors that are rounded to eight bits."""
     matrix = matrix_of(packed.detach().numpy())
     given = x.detach().reshape(-1, matrix.columns).contiguous().numpy()
     vectors = Vectors.empty(*given.shape)

@@ -96,7 +96,7 @@ class BlockParts(NamedTuple):
     above_one: bool = False
 
     def linears(self) -> tuple[torch.nn.Linear, ...]:
-        """The layers with matrices."""
+        """Return the layers with matrices."""
         attention, layer = self.attention, self.feed_forward
         return attention.query_key_value, attention.out, layer.up, layer.down
 
@@ -131,7 +131,7 @@ class PackedReader:
     """The blocks of an encoder, read by kernels."""
 
     def __init__(self, blocks: Sequence[BlockParts], norm: torch.nn.Module) -> None:
-        """norm: the one after the last block."""
+        """Prepare the blocks for the kernels. norm: the one after the last block."""
         modules = _modules(blocks, norm)
         self._places, self._beside = [part._parameters for part in modules], [part._modules for part in modules]
         self._tensors = [*chain.from_iterable(map(dict.values, self._places))]  # kept, so that no other has their ids
@@ -171,7 +171,7 @@ class PackedReader:
         cache: Cache | None,
         cache_bits: int | None,
     ) -> Float[Tensor, "B T D"] | None:
-        """The hidden states after the last norm; None where a mask is not one of ranges.
+        """Return the hidden states after the last norm; None where a mask is not one of ranges.
 
         rotations: of each layer. masks, kinds: one for each kind of layers, and which of them each layer has.
         cache_bits: of keys and values, 8; None for float32.
@@ -245,14 +245,14 @@ class PackedReader:
         normed: Float32[ndarray, "N D"],
         out: Vectors,
     ) -> None:
-        """Adds to the residual stream; out: what a sub-layer's first product reads. gains: of one norm, or none."""
+        """Add to the residual stream; out: what a sub-layer's first product reads. gains: of one norm, or none."""
         if gains:
             self.norm_and_quantise(summed, added, gains[0], self.epsilon, normed, *out[1:])
         else:
             add_and_quantise(summed, added, *out[1:])
 
     def holds(self) -> bool:
-        """Whether the blocks still have the weights with which this was made, and no adapters."""
+        """Return whether the blocks still have the weights with which this was made, and no adapters."""
         ids = map(id, chain.from_iterable(map(dict.values, self._places)))  # at each step, so without a loop in Python
         return [*ids] == self._ids and not any(map(contains, self._beside, repeat("adapter")))
 
@@ -268,7 +268,7 @@ class _KeyValues:
         self._wide: Float32[ndarray, "B K S 2d"] | None = None
 
     def store(self, layer: int, heads: Float32[ndarray, "N H+2K d"]) -> tuple[ndarray, ndarray, int]:
-        """Writes those of a layer; gives what attention reads, its scales, and how far columns are shifted there."""
+        """Write those of a layer; return what attention reads, its scales, and how far columns are shifted there."""
         if self._cache is not None:
             keys = self._cache.buffer(layer, self._shape[1], self._width // 2).numpy()
         else:
@@ -293,7 +293,9 @@ class _KeyValues:
 def packed_reader(
     blocks: Iterable[BlockParts | None], norm: torch.nn.Module | None, known: PackedReader | None
 ) -> PackedReader | None:
-    """A reader of the blocks; None where they are not plain, or not all packed. known: one that may still hold."""
+    """Return a reader of the blocks; None where they are not plain, or not all packed. known: one that may still
+    hold.
+    """
     if known is not None and known.holds():
         return known
     if norm is None:
@@ -310,7 +312,7 @@ def packed_reader(
 
 
 def _shape(block: BlockParts) -> tuple[object, ...]:
-    """What all blocks of a reader have in common."""
+    """Return what all blocks of a reader have in common."""
     attention, layer = block.attention, block.feed_forward
     sizes = (
         attention.heads,
@@ -324,7 +326,7 @@ def _shape(block: BlockParts) -> tuple[object, ...]:
 
 
 def _modules(blocks: Sequence[BlockParts], norm: torch.nn.Module) -> list[torch.nn.Module]:
-    """Those with the weights of which a reader has views or copies."""
+    """Return the modules with the weights of which a reader has views or copies."""
     modules: list[torch.nn.Module] = [norm]
     for block in blocks:
         modules += [*block.linears(), block.attention.gains, *block.norms, *block.norms_after]
@@ -340,7 +342,9 @@ _KNOWN_OF_LAYER = frozenset(["up", "down", "gated", "activation"])
 
 
 def _is_plain(block: BlockParts) -> bool:
-    """Whether kernels can read a block: its matrices are packed; of its norms, whether their places are known."""
+    """Return whether kernels can read a block: its matrices are packed; of its norms, whether their places are
+    known.
+    """
     linears = block.linears()
     if any("adapter" in linear._modules or not is_in_blocks(linear.weight) for linear in linears):
         return False
@@ -368,7 +372,7 @@ def _is_known(norm: torch.nn.Module) -> bool:
 
 
 def _gain(norm: torch.nn.Module) -> Float32[ndarray, "1 D"] | Float32[ndarray, "2 D"]:
-    """The gain; of a LayerNorm, also what is added in the end."""
+    """Return the gain; of a LayerNorm, also what is added in the end."""
     if isinstance(norm, NormFromOne):
         return (1 + norm.weight.detach().float()).numpy()[None]
     assert isinstance(norm, torch.nn.RMSNorm | torch.nn.LayerNorm)
@@ -381,7 +385,7 @@ def _gain(norm: torch.nn.Module) -> Float32[ndarray, "1 D"] | Float32[ndarray, "
 
 
 def _head_gains(block: BlockParts) -> Float32[ndarray, "H+K d"] | Float32[ndarray, "1 numbers"]:
-    """The gain of each query and key, or of all in one row."""
+    """Return the gain of each query and key, or of all in one row."""
     attention = block.attention
     gains = [1 + gain if block.above_one else gain for gain in attention.gains] or [torch.ones(1)] * 2
     counts = attention.heads, attention.key_heads
@@ -400,7 +404,7 @@ def _epsilon(norm: torch.nn.Module) -> float:
 def _angles(
     rotations: Sequence[Rotation | None], rows: int, length: int
 ) -> list[tuple[Float32[ndarray, "N half"], ...] | None]:
-    """The cosines and sines of each layer, by position."""
+    """Return the cosines and sines of each layer, by position."""
     known: dict[int, tuple[ndarray, ...] | None] = {id(None): None}
     for rotation in rotations:
         if rotation is not None and id(rotation) not in known:
@@ -415,7 +419,7 @@ def _by_position(part: Float[Tensor, "#B T 1 half"], rows: int, length: int) -> 
 def _ranges(
     mask: AttentionMask, rows: int, length: int, keys: int
 ) -> tuple[Int64[ndarray, " N"], Int64[ndarray, " N"]] | None:
-    """The first key that each query attends to, and the one after the last; None where it is not a range.
+    """Return the first key that each query attends to, and the one after the last; None where it is not a range.
 
     keys: how many are visible; the last of them are the queries' own.
     """

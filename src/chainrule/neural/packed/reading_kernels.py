@@ -59,7 +59,7 @@ def add_and_norm(
     epsilon: float,
     out: Float32[ndarray, "N D"],
 ) -> None:
-    """x += added, in place; out: its RMSNorm. D must be a multiple of LANES."""
+    """Add to x, in place, and write its RMSNorm to out. D must be a multiple of LANES."""
     width = x.shape[1]
     for i in range(x.shape[0]):
         squares = spread(np.float32(0))
@@ -81,8 +81,9 @@ def add_and_layer_norm(
     epsilon: float,
     out: Float32[ndarray, "N D"],
 ) -> None:
-    """x += added, in place; out: its LayerNorm. gains: the gain, and what is added in the end. D must be a multiple of
-    LANES.
+    """Add to x, in place, and write its LayerNorm to out.
+
+    gains: the gain, and what is added in the end. D must be a multiple of LANES.
     """
     width = x.shape[1]
     for i in range(x.shape[0]):
@@ -114,7 +115,7 @@ def norm_and_quantise(
     scales: Float32[ndarray, "N blocks"],
     sums: Int32[ndarray, "N halves"],
 ) -> None:
-    """`add_and_norm`, then the norm in eight bits."""
+    """Do the work of `add_and_norm`, then write the norm in eight bits."""
     add_and_norm(x, added, gain, epsilon, out)
     quantise(out, numbers, scales, sums)
 
@@ -130,7 +131,7 @@ def layer_norm_and_quantise(
     scales: Float32[ndarray, "N blocks"],
     sums: Int32[ndarray, "N halves"],
 ) -> None:
-    """`add_and_layer_norm`, then the norm in eight bits."""
+    """Do the work of `add_and_layer_norm`, then write the norm in eight bits."""
     add_and_layer_norm(x, added, gains, epsilon, out)
     quantise(out, numbers, scales, sums)
 
@@ -143,7 +144,7 @@ def add_and_quantise(
     scales: Float32[ndarray, "N blocks"],
     sums: Int32[ndarray, "N halves"],
 ) -> None:
-    """x += added, in place; then x in eight bits."""
+    """Add to x, in place, then write x in eight bits."""
     for i in range(x.shape[0]):
         for k in range(0, x.shape[1], LANES):
             put_lanes(x, i, k, plus(lanes_at(x, i, k), lanes_at(added, i, k)))
@@ -152,7 +153,7 @@ def add_and_quantise(
 
 @kernel
 def norm_rows(x: Float32[ndarray, "N D"], gain: Float32[ndarray, "1 D"], epsilon: float) -> None:
-    """The RMSNorm of each row, in place. D must be a multiple of LANES."""
+    """Compute the RMSNorm of each row, in place. D must be a multiple of LANES."""
     for i in range(x.shape[0]):
         _norm_row(x, i, 0, x.shape[1], gain, 0, epsilon)
 
@@ -167,7 +168,10 @@ def _norm_row(
     own: int,
     epsilon: float,
 ) -> None:
-    """begin, end: the columns that are normalised together. own: the row of gains."""
+    """Compute the RMSNorm of some columns of a row, in place.
+
+    begin, end: the columns that are normalised together. own: the row of gains.
+    """
     squares = spread(np.float32(0))
     for k in range(begin, end, LANES):
         part = lanes_at(x, i, k)
@@ -180,7 +184,7 @@ def _norm_row(
 
 @kernel
 def norm_heads(heads: Float32[ndarray, "N H+2K d"], gains: Float32[ndarray, "H+K d"], epsilon: float) -> None:
-    """The RMSNorm of each query and key, in place. gains: of each of these heads."""
+    """Compute the RMSNorm of each query and key, in place. gains: of each of these heads."""
     for i in range(heads.shape[0]):
         own = heads[i]
         for head in range(gains.shape[0]):
@@ -191,7 +195,10 @@ def norm_heads(heads: Float32[ndarray, "N H+2K d"], gains: Float32[ndarray, "H+K
 def norm_joint_heads(
     heads: Float32[ndarray, "N numbers"], gains: Float32[ndarray, "1 gained"], queries: int, epsilon: float
 ) -> None:
-    """The RMSNorm of all queries of a position together, and of all its keys, in place. queries: their numbers, H d."""
+    """Compute the RMSNorm of all queries of a position together, and of all its keys, in place.
+
+    queries: their numbers, H d.
+    """
     for i in range(heads.shape[0]):
         _norm_row(heads, i, 0, queries, gains, 0, epsilon)
         _norm_row(heads, i, queries, gains.shape[1], gains, 0, epsilon)
@@ -199,7 +206,7 @@ def norm_joint_heads(
 
 @kernel
 def add_to_rows(x: Float32[ndarray, "N D"], bias: Float32[ndarray, "1 D"]) -> None:
-    """x += bias, in place. D must be a multiple of LANES."""
+    """Add a bias to each row of x, in place. D must be a multiple of LANES."""
     for i in range(x.shape[0]):
         for k in range(0, x.shape[1], LANES):
             put_lanes(x, i, k, plus(lanes_at(x, i, k), lanes_at(bias, 0, k)))
@@ -214,7 +221,7 @@ def activate_and_quantise(
     scales: Float32[ndarray, "N blocks"],
     sums: Int32[ndarray, "N halves"],
 ) -> None:
-    """g(a) in eight bits, a being what is hidden; where that has twice the numbers, g(a) b, of its halves.
+    """Write g(a) in eight bits, a being what is hidden; where that has twice the numbers, g(a) b, of its halves.
 
     kind: SILU: g(a) = a / (1 + exp(-a)). GELU: a / (1 + exp(-f(a))), f(a) being 2 root(2 / pi) (a + 0.044715 a^3)
     (GELU with tanh, Hendrycks and Gimpel 2016). EXACT_GELU: a times the normal distribution's share below a, with an
@@ -255,7 +262,7 @@ def activate_and_quantise(
 def rotate_heads(
     heads: Float32[ndarray, "N H+2K d"], count: int, cos: Float32[ndarray, "N half"], sin: Float32[ndarray, "N half"]
 ) -> None:
-    """Rotates the first heads, of queries and keys, in place: halves of a head against each other, or of its first
+    """Rotate the first heads, of queries and keys, in place: halves of a head against each other, or of its first
     numbers where there are fewer angles.
     """
     half = cos.shape[1]
@@ -276,7 +283,7 @@ def rotate_heads(
 
 @kernel
 def store(heads: Float32[ndarray, "N H+2K d"], keys: Float32[ndarray, "B K columns 2d"], column: int) -> None:
-    """Writes keys and values from a column on. heads: of queries, keys and values."""
+    """Write keys and values from a column on. heads: of queries, keys and values."""
     key_heads, width = keys.shape[1], heads.shape[2]
     length, queries = heads.shape[0] // keys.shape[0], heads.shape[1] - 2 * key_heads
     for i in range(heads.shape[0]):
@@ -295,7 +302,9 @@ def store_in_eight_bits(
     scales: Float32[ndarray, "B K columns blocks"],
     column: int,
 ) -> None:
-    """As `store`, with the integers and scales of `matrix_products.pack`: a key, its value, and the scales of both."""
+    """Write keys and values as `store` does, with the integers and scales of `matrix_products.pack`: a key, its value,
+    and the scales of both.
+    """
     key_heads, width = keys.shape[1], heads.shape[2]
     length, queries = heads.shape[0] // keys.shape[0], heads.shape[1] - 2 * key_heads
     blocks, most, bound = width // SCALED, np.float32(_LARGEST), spread(np.float32(_LARGEST))
@@ -329,7 +338,7 @@ def widen_keys(
     begin: int,
     out: Float32[ndarray, "B K S 2d"],
 ) -> None:
-    """Keys and values in float32, from a column on."""
+    """Write keys and values in float32, from a column on."""
     for row in range(out.shape[0]):
         for head in range(out.shape[1]):
             own, factors, wide = keys[row, head], scales[row, head], out[row, head]

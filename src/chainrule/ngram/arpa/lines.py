@@ -45,13 +45,16 @@ class ArpaSource:
     """Reads a file once, forwards. `line` is the number of the last line that was returned."""
 
     def __init__(self, name: str, file: BinaryIO, on_read: Callable[[], None], size: int | None) -> None:
-        """size: that of the file in bytes, if known. on_read: a callback, called after each block."""
+        """Start at the beginning of the file.
+
+        size: that of the file in bytes, if known. on_read: a callback, called after each block.
+        """
         self.name, self.size, self.line = name, size, 0
         self._file, self._on_read = file, on_read
         self._block, self._at, self._rest = bytearray(), 0, b""
 
     def next_line(self) -> bytes | None:
-        """The next line that is not blank, without white space around it; None at the end."""
+        """Return the next line that is not blank, without white space around it; None at the end."""
         while self._fill():
             self._skip_blank_lines()
             stop = self._block.find(b"\n", self._at) + 1 or len(self._block)
@@ -63,7 +66,7 @@ class ArpaSource:
         return None
 
     def lines_before_section(self) -> Iterator[bytes]:
-        """Lines that are not blank, up to the next one that begins a section."""
+        """Yield lines that are not blank, up to the next one that begins a section."""
         while self._fill():
             self._skip_blank_lines()
             if self._at == len(self._block):
@@ -73,14 +76,14 @@ class ArpaSource:
             yield line
 
     def _skip_blank_lines(self) -> None:
-        """Skips the blank lines at the current position in the block."""
+        """Skip the blank lines at the current position in the block."""
         text = _NOT_BLANK.search(self._block, self._at)
         start = self._block.rfind(b"\n", self._at, text.start() if text else None) + 1 or self._at
         self.line += self._block.count(b"\n", self._at, start)
         self._at = start
 
     def blocks_before_section(self) -> Iterator[ArpaBlock]:
-        """Lines up to the next one that begins a section, in blocks."""
+        """Yield lines up to the next one that begins a section, in blocks."""
         while self._fill() and not self._is_at_section():
             stop = len(self._block)
             if _SECTION in self._block:  # a search for a single byte is much faster, and backslashes are rare
@@ -95,7 +98,7 @@ class ArpaSource:
         return not self._fill()
 
     def fail(self, found: str | bytes, expected: str, advice: str, line: int | None = None) -> NoReturn:
-        """Raises ModelFormatError.
+        """Raise ModelFormatError, which says what was found and what was expected.
 
         found: the text in its place; bytes are quoted. line: by default the last one that was returned.
         """
@@ -108,7 +111,7 @@ class ArpaSource:
         return self._block.startswith(_SECTION, self._at)
 
     def _fill(self) -> bool:
-        """Reads the next block if the current one is used up; returns whether anything is left."""
+        """Read the next block if the current one is used up; return whether anything is left."""
         while self._at == len(self._block):
             data = self._read()
             if not data and not self._rest:
@@ -134,7 +137,7 @@ class ArpaSource:
 
 @contextmanager
 def open_arpa(path: Path, progress: Progress) -> Iterator[ArpaSource]:
-    """Opens a file, compressed or not. Raises ModelFormatError where it cannot be read."""
+    """Open a file, compressed or not. Raises ModelFormatError where it cannot be read."""
     with ExitStack() as stack:
         with os_errors_as(ModelFormatError, path, "read"):
             raw = stack.enter_context(open(path, "rb"))

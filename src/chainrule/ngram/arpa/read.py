@@ -54,7 +54,7 @@ def read_arpa(
     warn: Callable[[str], None] = warnings.warn,
     note: Callable[[str], None] = lambda message: None,
 ) -> tuple[Table, Vocabulary]:
-    """The table and the vocabulary of a file, which may be compressed: .gz, .zst, .xz or .bz2.
+    """Return the table and the vocabulary of a file, which may be compressed: .gz, .zst, .xz or .bz2.
 
     Word ids follow the order of the unigrams, after <unk>, <s> and </s>. The log-probability of <s> becomes -inf.
     Missing suffixes and contexts of n-grams are added as blanks, with the probabilities that backing off gives. warn: a
@@ -94,7 +94,7 @@ def read_arpa(
 
 
 def _header(source: ArpaSource) -> list[int]:
-    """The numbers of n-grams by order, as the header claims; only compared with the file."""
+    """Return the numbers of n-grams by order, as the header claims; only compared with the file."""
     advice = "is it an ARPA file?"
     for number in range(_COMMENT_LINES):
         line = source.next_line()
@@ -125,7 +125,7 @@ def _header(source: ArpaSource) -> list[int]:
 
 
 def _enter_section(source: ArpaSource, title: str) -> int:
-    """Reads the line that begins a section; returns its line number."""
+    """Read the line that begins a section; return its line number."""
     line = source.next_line()
     if line is None:
         source.fail("the end of the file", title, CUT_SHORT)
@@ -186,7 +186,7 @@ def _parse(block: ArpaBlock, order: int, has_backoffs: bool, known: _WordTable) 
 def _parse_section(
     source: ArpaSource, order: int, counts: Sequence[int], known: _WordTable, process: Callable[[_Lines], T]
 ) -> Iterator[tuple[_Lines, T]]:
-    """Parses a section block by block, on threads; checks that it has as many n-grams as the header says.
+    """Parse a section block by block, on threads; check that it has as many n-grams as the header says.
 
     process: a function of the lines of a block, which is called on the same thread.
     """
@@ -212,7 +212,7 @@ def _parse_section(
 
 
 def _fail_at(source: ArpaSource, lines: _Lines, order: int) -> NoReturn:
-    """Raises the error of the field or line at which the kernel stopped."""
+    """Raise the error of the field or line at which the kernel stopped."""
     text = lines.block.text
     wrong = text[lines.wrong].tobytes()
     line = lines.block.first_line + int(np.count_nonzero(text[: lines.wrong.start] == ord("\n")))
@@ -275,7 +275,7 @@ def _read_unigrams(
 
 
 def _check_utf8(source: ArpaSource, block: ArpaBlock) -> None:
-    """Checks a block of unigrams; words of longer n-grams must be among these, and need no check."""
+    """Check a block of unigrams; words of longer n-grams must be among these, and need no check."""
     data = block.text.tobytes()
     try:
         data.decode()
@@ -285,7 +285,7 @@ def _check_utf8(source: ArpaSource, block: ArpaBlock) -> None:
 
 
 def _find_word(word: bytes, text: UInt8[ndarray, " bytes"], spans: Int64[ndarray, "words 2"]) -> int:
-    """The index of the first span, after span 0, that holds this word; 0 if none does."""
+    """Return the index of the first span, after span 0, that holds this word; 0 if none does."""
     candidates = np.flatnonzero(spans[:, 1] - spans[:, 0] == len(word))
     candidates = candidates[candidates > 0]
     letters = text[spans[candidates, :1] + np.arange(len(word))]  # (candidates, letters)
@@ -296,7 +296,7 @@ def _find_word(word: bytes, text: UInt8[ndarray, " bytes"], spans: Int64[ndarray
 def _extract_words(
     text: UInt8[ndarray, " bytes"], spans: Int[ndarray, "words 2"]
 ) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " words+1"]]:
-    """The words at these spans, concatenated, and the offset of each."""
+    """Return the words at these spans, concatenated, and the offset of each."""
     offsets = np.concatenate([[0], np.cumsum(spans[:, 1] - spans[:, 0])])
     pool = np.empty(offsets[-1], np.uint8)
     kernels.copy_words(text, spans, pool, offsets)
@@ -306,7 +306,7 @@ def _extract_words(
 def _empty_word_table(
     pool: UInt8[ndarray, " bytes"], offsets: Int64[ndarray, " tokens+1"], *, other_unknown: bool
 ) -> _WordTable:
-    """The hash table of a vocabulary, its slots still to be filled."""
+    """Return the hash table of a vocabulary, its slots still to be filled."""
     size = offsets.size - 1
     if other_unknown:
         pool = np.concatenate([pool, byte_array(_OTHER_UNKNOWN)])
@@ -318,7 +318,7 @@ def _empty_word_table(
 def _read_level_in_order(
     source: ArpaSource, counts: Sequence[int], known: _WordTable, levels: SuffixOrder, warn: Callable[[str], None]
 ) -> tuple[Trie | None, Extra]:
-    """Adds the next order to the levels if it is in suffix order, as they are; otherwise to a trie built from them.
+    """Add the next order to the levels if it is in suffix order, and otherwise to a trie built from them.
 
     Returns that trie, and the n-grams whose contexts are missing. Raises DuplicateNgramError.
     """
@@ -347,7 +347,7 @@ def _read_level_in_order(
 def _read_level(
     source: ArpaSource, counts: Sequence[int], known: _WordTable, trie: Trie, warn: Callable[[str], None]
 ) -> Extra:
-    """Adds the next order to the trie; returns the n-grams whose contexts are missing. Raises DuplicateNgramError."""
+    """Add the next order to the trie; return the n-grams whose contexts are missing. Raises DuplicateNgramError."""
     order = trie.order + 1
     dropped = 0
 
@@ -365,7 +365,7 @@ def _read_level(
 
 
 def _add_level(trie: Trie, ngrams: Iterable[tuple[_Lines | Part, Int[ndarray, " ngrams"]]], *, is_last: bool) -> Extra:
-    """Adds n-grams to the trie; returns those without a context.
+    """Add n-grams to the trie; return those without a context.
 
     ngrams: batches, each with the nodes of its contexts, or NO_NODE where there is none. Raises DuplicateNgramError.
     """

@@ -43,7 +43,7 @@ _8, _16, _32 = np.uint64(8), np.uint64(16), np.uint64(32)
 
 @kernel
 def _combine_digits(digits: int) -> int:
-    """The number that eight digits make, each the value of a byte; the lowest byte is the first digit."""
+    """Return the number that eight digits make, each the value of a byte; the lowest byte is the first digit."""
     pairs = ((digits & _IN_BYTES) * _TO_PAIRS) >> _8
     fours = ((pairs & _IN_PAIRS) * _TO_FOURS) >> _16
     return np.int64(((fours & _IN_FOURS) * _TO_EIGHT) >> _32)
@@ -51,13 +51,13 @@ def _combine_digits(digits: int) -> int:
 
 @kernel
 def is_inside_word(byte: int) -> bool:
-    """Whether a byte is not white space to KenLM; rare control characters are part of words."""
+    """Return whether a byte is not white space to KenLM; rare control characters are part of words."""
     return byte > _SPACE or not (byte == _SPACE or byte == _TAB or byte == _NEWLINE or byte == _RETURN)
 
 
 @kernel
 def number_from(text: Array, start: int) -> tuple[float, int]:
-    """The number that begins at `start`, or NaN, and its end; plain decimals take one pass."""
+    """Return the number that begins at `start`, or NaN, and its end; plain decimals take one pass."""
     i = start
     negative = i < text.size and text[i] == _MINUS
     if negative:
@@ -94,7 +94,7 @@ def number_from(text: Array, start: int) -> tuple[float, int]:
 
 @kernel
 def parse_number(text: Array, start: int, stop: int) -> float:
-    """The number text[start:stop], as strtod parses decimals; NaN if it is not a number."""
+    """Return the number text[start:stop], as strtod parses decimals; NaN if it is not a number."""
     i = start
     negative = i < stop and text[i] == _MINUS
     if i < stop and (text[i] == _MINUS or text[i] == _PLUS):
@@ -139,7 +139,7 @@ def parse_number(text: Array, start: int, stop: int) -> float:
 
 @kernel
 def _scaled(mantissa: float, exponent: int) -> float:
-    """mantissa * 10^exponent."""
+    """Return mantissa * 10^exponent."""
     while exponent < 0 and mantissa > 0:
         step = min(-exponent, _LARGEST_POWER)
         mantissa /= _POWERS[step]
@@ -153,7 +153,7 @@ def _scaled(mantissa: float, exponent: int) -> float:
 
 @kernel
 def _is_letters(text: Array, start: int, stop: int, letters: Array) -> bool:
-    """Whether text[start:stop] equals `letters`, which are in lower case, ignoring case."""
+    """Return whether text[start:stop] equals `letters`, which are in lower case, ignoring case."""
     if stop - start != letters.size:
         return False
     k = 0
@@ -197,7 +197,7 @@ def parse_lines(
     cached_words: Array,
     cached_ids: Array,
 ) -> tuple[int, int, int, int, int]:
-    """Writes each line's word ids to a row of `rows`, and its numbers in nats; skips blank lines.
+    """Write each line's word ids to a row of `rows`, and its numbers in nats; skip blank lines.
 
     slots, pool, offsets: the hash table of the vocabulary; ids from `size` on are other spellings of <unk>. If `slots`
     is empty, `order` is 1 and `rows` gets the start and end of each word. The outputs have room for one n-gram more
@@ -289,7 +289,7 @@ def _end_of_word(text: Array, i: int) -> int:
 
 @kernel
 def _short_word(text: Array, start: int) -> int:
-    """The bytes and the length of the word at `start` as one number.
+    """Return the bytes and the length of the word at `start` as one number.
 
     0 if it is not short, or near the end of the text.
     """
@@ -307,7 +307,7 @@ def _short_word(text: Array, start: int) -> int:
 
 @kernel
 def _same_words(text: Array, start: int, other: int, first: int, starts: Array, stops: Array) -> int:
-    """How many words of the previous line, from its word `first` on, also follow here; updates their spans.
+    """Return how many words of the previous line, from its word `first` on, also follow here; update their spans.
 
     Compares the bytes from `start` on, white space included, with those of the previous line from `other` on. Files are
     often sorted, and one comparison mispredicts fewer branches than finding the end of each word.
@@ -332,7 +332,7 @@ def _same_words(text: Array, start: int, other: int, first: int, starts: Array, 
 
 @kernel
 def copy_words(text: Array, spans: Array, pool: Array, offsets: Array) -> None:
-    """Copies the words text[spans[i, 0] : spans[i, 1]] to pool[offsets[i] :]."""
+    """Copy the words text[spans[i, 0] : spans[i, 1]] to pool[offsets[i] :]."""
     for i in range(spans.shape[0]):
         for k in range(spans[i, 1] - spans[i, 0]):
             pool[offsets[i] + k] = text[spans[i, 0] + k]

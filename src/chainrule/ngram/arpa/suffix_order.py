@@ -70,7 +70,10 @@ class SuffixOrder:
         *,
         node_limit: int,
     ) -> None:
-        """log_probs, log_backoffs: those of the unigrams, in nats. node_limit: the largest possible number of nodes."""
+        """Begin with the unigrams.
+
+        log_probs, log_backoffs: those of the unigrams, in nats. node_limit: the largest possible number of nodes.
+        """
         size = log_probs.size
         self.level_sizes = [size]
         self._index, self._node_limit = narrowest(node_limit), node_limit
@@ -95,7 +98,7 @@ class SuffixOrder:
         *,
         is_last: bool,
     ) -> Part:
-        """Ranks consecutive n-grams of the next order. is_last: whether it is the highest."""
+        """Rank consecutive n-grams of the next order. is_last: whether it is the highest."""
         ranks = Ranks(np.empty(len(rows), self._index), np.empty(len(rows), self._index))
         top = self._top
         ends = rows[[0, -1]] if len(rows) else rows
@@ -104,7 +107,7 @@ class SuffixOrder:
         return Part(rows[:, -1:].copy() if is_last else rows, ends, log_probs, log_backoffs, ranks)
 
     def add_level(self, parts: list[Part], *, is_last: bool) -> bool:
-        """Adds all n-grams of the next order and clears the list.
+        """Add all n-grams of the next order and clear the list.
 
         If they are not in order, returns False and keeps it.
         """
@@ -149,7 +152,7 @@ class SuffixOrder:
         return True
 
     def table(self) -> Table:
-        """The finished table; the levels are freed."""
+        """Return the finished table; the levels are freed."""
         total = 1 + sum(self.level_sizes)
         end = self._new_contexts(1)
         end["begin"] = total
@@ -160,7 +163,7 @@ class SuffixOrder:
         return table_from_records(tuple(self.level_sizes), Records(nodes, contexts), join(self._suffixes, self._index))
 
     def trie(self) -> Trie:
-        """The same levels as a `Trie`, to which n-grams can be added in any order."""
+        """Return the same levels as a `Trie`, to which n-grams can be added in any order."""
         unigrams = self._nodes[1]["log_prob"], self._contexts[1]["log_backoff"]
         trie = Trie(*unigrams, node_limit=self._node_limit)
         for order in range(2, self.order + 1):
@@ -172,7 +175,7 @@ class SuffixOrder:
         return trie
 
     def context_nodes(self, ranks: Ranks) -> Int[ndarray, " ngrams"]:
-        """The nodes of the contexts of n-grams of the next order."""
+        """Return the nodes of the contexts of n-grams of the next order."""
         return self._top.indices[ranks.contexts] + self._index(1 + sum(self.level_sizes[:-1]))
 
     def _new_contexts(self, size: int) -> ndarray:
@@ -180,7 +183,7 @@ class SuffixOrder:
 
 
 def _are_in_order(parts: Sequence[Part]) -> bool:
-    """Whether all parts, and the n-grams in each, are in suffix order."""
+    """Return whether all parts, and the n-grams in each, are in suffix order."""
     if any(part.ranks is None for part in parts):
         return False
     ends = [part.ends[:, ::-1].tolist() for part in parts]
@@ -188,7 +191,7 @@ def _are_in_order(parts: Sequence[Part]) -> bool:
 
 
 def _shares(sizes: Sequence[int], threads: int) -> list[slice]:
-    """Slices of the parts, one for each thread, with about equally many n-grams."""
+    """Return slices of the parts, one for each thread, with about equally many n-grams."""
     ends = np.cumsum(sizes)
     cuts = np.searchsorted(ends, np.linspace(0, ends[-1] if len(sizes) else 0, threads + 1)[1:-1]).tolist()
     edges = [0, *cuts, len(sizes)]
@@ -220,7 +223,7 @@ def _write_children(
 
 
 def join(parts: list[ndarray], dtype: type | np.dtype | None = None) -> ndarray:
-    """Concatenates the parts, and clears their list so that they do not stay in memory."""
+    """Concatenate the parts, and clear their list so that they do not stay in memory."""
     whole = np.concatenate([np.empty(0, dtype), *parts] if dtype is not None else parts)
     parts.clear()
     return whole

@@ -20,7 +20,7 @@ _BLOCK = 512  # n-grams whose memory is prefetched before the first one is read
 
 @kernel
 def _is_before(lower: Array, rank: int, row: Array) -> bool:
-    """Whether an n-gram of the order below, by rank, precedes the suffix of `row`."""
+    """Return whether an n-gram of the order below, by rank, precedes the suffix of `row`."""
     k = lower.shape[1] - 1
     while k > 0 and lower[rank, k] == row[k + 1]:
         k -= 1
@@ -49,7 +49,7 @@ def _first_not_before(lower: Array, row: Array) -> int:
 
 @kernel
 def _first_not_less(ascending: Array, low: int, high: int, word: int) -> int:
-    """The first index in low .. high whose word is not below `word`, or `high`, by galloping search."""
+    """Return the first index in low .. high whose word is not below `word`, or `high`, by galloping search."""
     step = 1
     while low + step <= high and ascending[low + step - 1] < word:
         low += step
@@ -74,7 +74,7 @@ def find_parents(
     suffixes: Array,
     contexts: Array,
 ) -> bool:
-    """Writes the ranks of the n-grams' suffixes and contexts; False if one is missing, or a row is out of order.
+    """Write the ranks of the n-grams' suffixes and contexts; return False if one is missing, or a row is out of order.
 
     lower: the words of the order below, by rank; lower_firsts: a contiguous copy of their first words; lower_contexts:
     the ranks of their contexts. extensions: by the rank of an n-gram two orders below, the first of the order below
@@ -120,7 +120,7 @@ def find_parents(
 
 @kernel
 def mark_extensions(suffixes: Array, extensions: Array) -> None:
-    """extensions[rank] = the first n-gram whose suffix has at least this rank. suffixes: ascending ranks."""
+    """Set extensions[rank] to the first n-gram whose suffix has at least this rank. suffixes: ascending ranks."""
     rank = 0
     for i in range(suffixes.size):
         while rank <= suffixes[i]:
@@ -131,14 +131,14 @@ def mark_extensions(suffixes: Array, extensions: Array) -> None:
 
 @kernel
 def count_children(contexts: Array, counts: Array) -> None:
-    """Adds the n-grams of each context to its count; contexts are ranks."""
+    """Add the n-grams of each context to its count; contexts are ranks."""
     for context in contexts:
         counts[context] += 1
 
 
 @kernel
 def sum_children(counts: Array, indices: Array, start: int, stop: int, sizes: Array) -> None:
-    """sizes[indices[rank]] = the number of children of the context. counts: by part of the n-grams, and rank."""
+    """Set sizes[indices[rank]] to the number of children of the context. counts: by part of the n-grams, and rank."""
     for rank in range(start, stop):
         size = 0
         for part in range(counts.shape[0]):
@@ -148,7 +148,7 @@ def sum_children(counts: Array, indices: Array, start: int, stop: int, sizes: Ar
 
 @kernel
 def set_cursors(counts: Array, indices: Array, begin: Array, start: int, stop: int) -> None:
-    """Replaces counts by the index of the first child of each context in each part."""
+    """Replace counts by the index of the first child of each context in each part."""
     for rank in range(start, stop):
         cursor = begin[indices[rank]]
         for part in range(counts.shape[0]):
@@ -173,7 +173,7 @@ def write_children(
     indices: Array,
     is_last: bool,
 ) -> None:
-    """Writes n-grams to the trie, and their indices in the level to `indices`; each context's words already ascend.
+    """Write n-grams to the trie, and their indices in the level to `indices`; each context's words already ascend.
 
     cursor: by the rank of a context, where its next child goes; advanced. suffix_nodes: by rank. is_last: whether there
     are no backoffs.

@@ -38,10 +38,9 @@ def write_arpa(
     vocabulary: Vocabulary,
     progress: Progress = silent,
 ) -> None:
-    """Writes a table, compressed where the name ends in .gz, .zst, .xz or .bz2. A backoff of -inf is written as
-    -99, since KenLM cannot read -inf.
+    """Write a table, compressed where the name ends in .gz, .zst, .xz or .bz2.
 
-    table: or the shards of one, as for `arpa_parts`.
+    A backoff of -inf is written as -99, since KenLM cannot read -inf. table: or the shards of one, as for `arpa_parts`.
     Raises OutputError where the file cannot be written; then, and when interrupted, an older file is unchanged. Raises
     ModelFormatError where a table is damaged.
     """
@@ -54,7 +53,7 @@ def write_arpa(
 def arpa_parts(
     table: Table | Sequence[Table], vocabulary: Vocabulary, progress: Progress = silent
 ) -> Iterator[bytes | memoryview]:
-    """The contents of an ARPA file in parts of a few MB; use each part before asking for the next.
+    """Return the contents of an ARPA file in parts of a few MB; use each part before asking for the next.
 
     table: or the shards of one, in order, each of which has all unigrams. Raises ModelFormatError where one is damaged.
     """
@@ -83,7 +82,7 @@ def _parts(tables: Sequence[Table], vocabulary: Vocabulary, progress: Progress) 
 
 
 def _format_order(table: Table, vocabulary: Vocabulary, order: int) -> Iterator[tuple[memoryview, int]]:
-    """The lines of one order, a few MB at a time, each part with its number of n-grams."""
+    """Yield the lines of one order, a few MB at a time, each part with its number of n-grams."""
     level = table.level(order)
     spelled = vocabulary.arrays()
     fixed = (*table.columns, spelled["text"], spelled["offsets"], order)

@@ -42,7 +42,7 @@ def write_lines(
     stop: int,
     out: Array,
 ) -> tuple[int, int]:
-    """Writes the nodes from path[order] to `stop`, all of one order, a line each, until `out` is full.
+    """Write the nodes from path[order] to `stop`, all of one order, a line each, until `out` is full.
 
     text, offsets: of the vocabulary. path: by order, the nodes of the prefixes of the first n-gram; overwritten.
     Returns the node to continue from, or DAMAGED, and the number of bytes written.
@@ -95,7 +95,7 @@ def write_lines(
 
 @kernel
 def write_number(value: float, unit: float, out: Array, at: int) -> int:
-    """Writes the shortest decimal that, times `unit`, rounds to the float32 `value`; returns its end in `out`.
+    """Write the shortest decimal that, times `unit`, rounds to the float32 `value`; return its end in `out`.
 
     With a unit of log 10, nats become a decimal logarithm that reads back as the same nats.
     """
@@ -133,7 +133,7 @@ def write_number(value: float, unit: float, out: Array, at: int) -> int:
 
 @kernel
 def _nearest_inside(magnitude: float, low: float, high: float, decimals: int) -> int:
-    """The d for which d / 10^decimals is nearest to magnitude, and between low and high; -1 if there is none."""
+    """Return the d for which d / 10^decimals is nearest to magnitude, and between low and high; -1 if there is none."""
     d = np.rint(_scaled(magnitude, decimals))
     if low < _scaled(d, -decimals) < high:
         return np.int64(d)

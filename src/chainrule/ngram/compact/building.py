@@ -54,10 +54,10 @@ _BOUNDS = -1000.0, 40.0  # of log-odds; values beyond are clipped
 def choose_values(
     log_probs: Float32[ndarray, " ngrams"], size: int
 ) -> tuple[Float32[ndarray, " size"], Float32[ndarray, " size-1"]]:
-    """`size` ascending values for log-probabilities, and the edges between them.
+    """Return `size` ascending values for log-probabilities, and the edges between them.
 
     A value represents the numbers from the edge below it, inclusive, to the edge above it, exclusive. If there are only
-    a few distinct numbers, these are the values; -inf is a value of its own.
+    a few distinct numbers, these are the values; -inf is a separate value.
     """
     step = max(1, log_probs.size // _SAMPLE)
     sample = np.sort(log_probs[::step])
@@ -78,7 +78,7 @@ def choose_values(
 
 
 def log_odds(log_probs: Float32[ndarray, " n"]) -> Float64[ndarray, " n"]:
-    """log p / (1 - p), clipped to _BOUNDS."""
+    """Return log p / (1 - p), clipped to _BOUNDS."""
     wide = np.minimum(log_probs.astype(np.float64), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = wide - np.log(-np.expm1(wide))
@@ -86,12 +86,12 @@ def log_odds(log_probs: Float32[ndarray, " n"]) -> Float64[ndarray, " n"]:
 
 
 def log_probs_at(odds: Float64[ndarray, " n"]) -> Float32[ndarray, " n"]:
-    """The log-probabilities that have these log-odds."""
+    """Return the log-probabilities that have these log-odds."""
     return (-np.logaddexp(0.0, -odds)).astype(np.float32)
 
 
 def _lloyd(odds: Float64[ndarray, " n"], size: int) -> Float64[ndarray, " size"]:
-    """The values for ascending log-odds: each becomes the mean of the numbers nearest to it.
+    """Return the values for ascending log-odds: each becomes the mean of the numbers nearest to it.
 
     The initial values have a density proportional to the cube root of that of the numbers, which is optimal for many
     values (Panter and Dite 1951).
@@ -112,7 +112,7 @@ _DAMAGED = "the compact n-gram table is out of order; its file is damaged: try c
 
 
 def compact_table(table: Table, progress: Progress = silent) -> CompactTable:
-    """Quantises and packs a table, after adding missing suffixes.
+    """Quantise and pack a table, after adding missing suffixes.
 
     Raises ModelFormatError where the table is damaged, EstimationError where there is not enough memory.
     """
@@ -172,7 +172,7 @@ def _pack_order(
     stored: Int64[ndarray, " contexts"],
     starts: Int64[ndarray, " contexts+1"],
 ) -> UInt64[ndarray, " words"]:
-    """The 64-bit words of one order of children and of their contexts."""
+    """Return the 64-bit words of one order of children and of their contexts."""
     contexts, child = table.level(order - 1), table.level(order).start
     (location,), size = layout_of(table.level_sizes[order - 2 : order], [int(starts[-1])])
     bits = np.zeros(size, np.uint64)
@@ -185,7 +185,7 @@ def _pack_order(
 
 
 def unpack_table(compact: CompactTable, progress: Progress = silent) -> Table:
-    """The fast table of a compact one; its probabilities stay quantised.
+    """Return the fast table of a compact one; its probabilities stay quantised.
 
     Raises ModelFormatError where the table is damaged, EstimationError where there is not enough memory.
     """
@@ -228,6 +228,6 @@ def unpack_table(compact: CompactTable, progress: Progress = silent) -> Table:
 
 
 def _bytes_needed(table: Table) -> int:
-    """The memory for compacting: ranks and suffixes of two orders, scales, runs and the result."""
+    """Return the memory for compacting: ranks and suffixes of two orders, scales, runs and the result."""
     inner = sum(table.level_sizes[:-1])
     return 17 * sum(table.level_sizes) + 20 * inner

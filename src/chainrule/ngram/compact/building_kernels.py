@@ -52,7 +52,7 @@ def link_suffixes(
     ranks: Array,
     links: Array,
 ) -> int:
-    """Writes the suffixes of the children of contexts start .. stop, and the ranks of these among their siblings.
+    """Write the suffixes of the children of contexts start .. stop, and the ranks of these among their siblings.
 
     Returns the number of missing suffixes, for which it writes NO_NODE. first: the first context of the order.
     suffixes: of the contexts. child: the first node of the children's order, to which ranks[0] and links[0] belong.
@@ -79,7 +79,7 @@ def link_suffixes(
 
 @kernel
 def encode(log_probs: Array, edges: Array, codes: Array) -> None:
-    """codes[i] = the number of ascending edges that are at most log_probs[i]."""
+    """Set codes[i] to the number of ascending edges that are at most log_probs[i]."""
     for i in range(log_probs.size):
         low, high = 0, edges.size
         while low < high:
@@ -106,7 +106,7 @@ def settle_backoffs(
     stored: Array,
     runs: Array,
 ) -> None:
-    """For contexts start .. stop, writes the number stored before each run, and the size of the run in bits.
+    """Write, for contexts start .. stop, the number stored before each run, and the size of the run in bits.
 
     The number is NOT_STORED where the implied backoff is close enough. quantised: the log-probabilities as in the
     compact table; those of the order of the suffixes and below include their scales.
@@ -136,7 +136,7 @@ def settle_backoffs(
 
 @kernel
 def apply_scales(begin: Array, first: int, stored: Array, quantised: Array) -> None:
-    """Adds the stored scale of each context, from node `first` on, to its children's quantised log-probabilities."""
+    """Add the stored scale of each context, from node `first` on, to its children's quantised log-probabilities."""
     for i in range(stored.size):
         if stored[i] != NOT_STORED:
             for node in range(begin[first + i], begin[first + i + 1]):
@@ -147,7 +147,7 @@ def apply_scales(begin: Array, first: int, stored: Array, quantised: Array) -> N
 def write_runs(
     begin: Array, first: int, suffixes: Array, child: int, ranks: Array, stored: Array, position: int, bits: Array
 ) -> None:
-    """Writes the runs of all contexts of an order, from node `first` on, starting at bit `position`."""
+    """Write the runs of all contexts of an order, from node `first` on, starting at bit `position`."""
     for i in range(suffixes.size):
         context = first + i
         width = width_of(begin[suffixes[i] + 1] - begin[suffixes[i]])
@@ -178,7 +178,7 @@ def unpack(
     links: Array,
     scales: Array,
 ) -> bool:
-    """Writes the contexts of one order, and their children of `order`, into a fast table.
+    """Write the contexts of one order, and their children of `order`, into a fast table.
 
     location: the layout's row of the contexts. suffixes, scales: of the contexts. scales_below: of the contexts one
     word shorter, from node `first_below` on. links: the children's suffixes. Returns False for a damaged table, in

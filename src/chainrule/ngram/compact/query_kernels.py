@@ -44,13 +44,16 @@ _FIFTEENS, _ONES, _TOPS = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x01010101010
 
 @kernel
 def read_bits(bits: Array, at: int, width: int) -> int:
-    """The number of `width` < 64 bits at bit `at`, which is clamped. bits: at least two words, the last one padding."""
+    """Return the number of `width` < 64 bits at bit `at`, which is clamped.
+
+    bits: at least two words, the last one padding.
+    """
     return read_inside(bits, min(max(at, 0), (bits.size - 2) * 64 + 63), width)
 
 
 @kernel
 def read_inside(bits: Array, at: int, width: int) -> int:
-    """As `read_bits`, without clamping; `at` must be inside."""
+    """Read bits as `read_bits` does, without clamping; `at` must be inside."""
     word, shift = np.uint64(at) >> _SHIFT6, np.uint64(at) & _LOW6
     both = (bits[word] >> shift) | ((bits[word + _ONE] << (_LOW6 - shift)) << _ONE)
     return np.int64(both & ((_ONE << np.uint64(width)) - _ONE))
@@ -58,7 +61,7 @@ def read_inside(bits: Array, at: int, width: int) -> int:
 
 @kernel
 def write_bits(bits: Array, at: int, width: int, number: int) -> None:
-    """Writes a number of `width` < 64 bits at bit `at`, where the bits must be zero; `at` is not checked."""
+    """Write a number of `width` < 64 bits at bit `at`, where the bits must be zero; `at` is not checked."""
     word = at >> 6
     shift = np.uint64(at) & _LOW6
     bits[word] |= np.uint64(number) << shift
@@ -67,7 +70,7 @@ def write_bits(bits: Array, at: int, width: int, number: int) -> None:
 
 @kernel
 def ones_in(word: int) -> int:
-    """The number of ones in a word."""
+    """Return the number of ones in a word."""
     word = word - ((word >> _SHIFT1) & _FIVES)
     word = (word & _THREES) + ((word >> _SHIFT2) & _THREES)
     return np.int64((((word + (word >> _SHIFT4)) & _FIFTEENS) * _ONES) >> _SHIFT56)
@@ -75,7 +78,7 @@ def ones_in(word: int) -> int:
 
 @kernel
 def width_of(size: int) -> int:
-    """The number of bits that distinguish `size` values."""
+    """Return the number of bits that distinguish `size` values."""
     last = np.uint64(max(size - 1, 0))
     last |= last >> _SHIFT1
     last |= last >> _SHIFT2
@@ -87,7 +90,9 @@ def width_of(size: int) -> int:
 
 @kernel
 def select_one(word: int, rank: int) -> int:
-    """The position of the one that has `rank` ones below it; undefined if there are too few ones (Vigna 2008)."""
+    """Return the position of the one that has `rank` ones below it; undefined if there are too few ones (Vigna
+    2008).
+    """
     sums = word - ((word >> _SHIFT1) & _FIVES)
     sums = (sums & _THREES) + ((sums >> _SHIFT2) & _THREES)
     sums = ((sums + (sums >> _SHIFT4)) & _FIFTEENS) * _ONES  # ones in each byte and all bytes below it
@@ -101,7 +106,7 @@ def select_one(word: int, rank: int) -> int:
 
 @kernel
 def read_pair(bits: Array, high: int, stop: int, low: int, width: int, sample: int, i: int) -> tuple[int, int]:
-    """The i-th number of an ascending sequence, and the next one.
+    """Return the i-th number of an ascending sequence, and the next one.
 
     high .. stop: the words of the bit string of high parts. low: the first word of the low bits, `width` each. sample:
     the position of the last sampled one up to the i-th. Branches only where ones are far apart.
@@ -135,7 +140,7 @@ def read_pair(bits: Array, high: int, stop: int, low: int, width: int, sample: i
 
 @kernel
 def read_word(bits: Array, at: int) -> int:
-    """The 64 bits from bit `at` >= 0 on, as a word; `at` is clamped above."""
+    """Return the 64 bits from bit `at` >= 0 on, as a word; `at` is clamped above."""
     at = min(at, (bits.size - 2) * 64 + 63)
     word, shift = np.uint64(at) >> _SHIFT6, np.uint64(at) & _LOW6
     return (bits[word] >> shift) | ((bits[word + _ONE] << (_LOW6 - shift)) << _ONE)
@@ -143,7 +148,7 @@ def read_word(bits: Array, at: int) -> int:
 
 @kernel
 def write_ascending(numbers: Array, bits: Array, high: int, low: int, width: int, samples: int, half: int) -> None:
-    """Writes an ascending sequence where all bits are zero. half: which half of the sample words it uses, 0 or 1."""
+    """Write an ascending sequence where all bits are zero. half: which half of the sample words it uses, 0 or 1."""
     for i in range(numbers.size):
         position = (numbers[i] >> width) + i
         bits[high + (position >> 6)] |= _ONE << (np.uint64(position) & _LOW6)
@@ -176,7 +181,7 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 
 @kernel
 def pack_backoff_and_scale(log_backoff: float, log_scale: float) -> int:
-    """A backoff and a scale, packed into STORED_BITS bits."""
+    """Return a backoff and a scale, packed into STORED_BITS bits."""
     backoff = 0
     if log_backoff > -_LARGEST_BACKOFF:
         steps = np.rint((min(log_backoff, _LARGEST_BACKOFF) + _LARGEST_BACKOFF) / _BACKOFF_STEP)
@@ -187,20 +192,22 @@ def pack_backoff_and_scale(log_backoff: float, log_scale: float) -> int:
 
 @kernel
 def backoff_in(number: int) -> float:
-    """The log backoff in a packed number."""
+    """Return the log backoff in a packed number."""
     steps = number & ((1 << BACKOFF_BITS) - 1)
     return -np.inf if steps == 0 else steps * _BACKOFF_STEP - _LARGEST_BACKOFF
 
 
 @kernel
 def scale_in(number: int) -> float:
-    """The log scale in a packed number."""
+    """Return the log scale in a packed number."""
     return (number >> BACKOFF_BITS) * _SCALE_STEP - _LARGEST_SCALE
 
 
 @kernel
 def implied_backoff(seen: float, seen_below: float) -> float:
-    """The log backoff of a context, whose children have the mass `seen` after it, and `seen_below` after its suffix."""
+    """Return the log backoff of a context, whose children have the mass `seen` after it, and `seen_below` after its
+    suffix.
+    """
     return math.log(max(1.0 - seen, 0.0) / max(1.0 - seen_below, 1e-9))
 
 
@@ -208,7 +215,7 @@ def implied_backoff(seen: float, seen_below: float) -> float:
 def open_contexts(
     bits: Array, location: Array, contexts: Array, chosen: Array, below: Array, opened: Array, scales: Array
 ) -> None:
-    """Opens the contexts at the `chosen` indices; all are of one order. location: the layout's row of that order.
+    """Open the contexts at the `chosen` indices; all are of one order. location: the layout's row of that order.
 
     below: their open suffixes. opened: the result, a row for each context. scales: the log scales of their children's
     probabilities.
@@ -252,7 +259,9 @@ def open_contexts(
 
 @kernel
 def find_children(bits: Array, opened: Array, chosen: Array, below: Array, nodes_below: Array, nodes: Array) -> None:
-    """nodes[i] = the child of open context i whose suffix is nodes_below[i], or NO_NODE; NO_NODE if i is not chosen."""
+    """Set nodes[i] to the child of open context i whose suffix is nodes_below[i], or NO_NODE; NO_NODE if i is not
+    chosen.
+    """
     nodes[:] = NO_NODE
     for i in chosen:
         rank = nodes_below[i] - below[i, BEGINS]
@@ -269,7 +278,7 @@ def find_children(bits: Array, opened: Array, chosen: Array, below: Array, nodes
 
 @kernel
 def known_contexts(location: Array, contexts: Array, chosen: Array) -> int:
-    """Writes the indices of contexts that are nodes to `chosen`; returns their number."""
+    """Write the indices of contexts that are nodes to `chosen`; return their number."""
     count = 0
     for i in range(contexts.size):
         chosen[count] = i
@@ -281,7 +290,10 @@ def known_contexts(location: Array, contexts: Array, chosen: Array) -> int:
 def backoff_of(
     unigrams: Array, probs: Array, codes: Array, bits: Array, order: int, opened: Array, below: Array, scale: float
 ) -> float:
-    """The log backoff of an open context with children of `order`. below: its open suffix. scale: that of `below`."""
+    """Return the log backoff of an open context with children of `order`.
+
+    below: its open suffix. scale: that of `below`.
+    """
     if opened[STORED] != NOT_STORED:
         return backoff_in(opened[STORED])
     if opened[SIZE] == 0:
@@ -313,7 +325,7 @@ def score_stream(
     scores: Array,
     lengths: Array,
 ) -> None:
-    """scores[i] = log P(token | the tokens of its document before stream[i]) for i in start .. stop; of stream[i]
+    """Set scores[i] to log P(token | the tokens of its document before stream[i]) for i in start .. stop; of stream[i]
     itself where token is -1.
 
     lengths[i]: of the n-gram that matched; `lengths` may be empty. A document begins at `start`. Tokens must be below
@@ -370,7 +382,7 @@ def score_stream(
 
 @allocating_kernel
 def open_rows(bits: Array, layout: Array, vocabulary_size: int, state: Array, opened: Array, scales: Array) -> None:
-    """Opens all contexts of a state; opened[n, row] has children of order n, or none if there is no such context."""
+    """Open all contexts of a state; opened[n, row] has children of order n, or none if there is no such context."""
     indices = np.empty(state.shape[0], np.int64)
     opened[:], scales[:] = 0, 0
     opened[:, :, STORED] = NOT_STORED
@@ -383,7 +395,7 @@ def open_rows(bits: Array, layout: Array, vocabulary_size: int, state: Array, op
 
 @allocating_kernel
 def advance(bits: Array, layout: Array, vocabulary_size: int, state: Array, tokens: Array) -> Array:
-    """The state after one more token in each row. Tokens must be below the vocabulary size."""
+    """Return the state after one more token in each row. Tokens must be below the vocabulary size."""
     rows, longest = state.shape
     new = np.full(state.shape, NO_NODE, np.int64)
     if longest == 0:
@@ -417,7 +429,7 @@ def spell_out(
     begin: Array,
     log_backoffs: Array,
 ) -> None:
-    """Writes the open contexts as a small fast trie, whose nodes are the contexts, row by row, from 0 on.
+    """Write the open contexts as a small fast trie, whose nodes are the contexts, row by row, from 0 on.
 
     begin[0]: the first child of node 0. The arrays must have room for all children.
     """

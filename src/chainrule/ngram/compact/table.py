@@ -91,12 +91,12 @@ class CompactTable:
         return self.unigrams, self.values, self.probs, self.codes, self.bits
 
     def arrays(self) -> dict[str, ndarray]:
-        """The arrays that `from_arrays` takes."""
+        """Return the arrays that `from_arrays` takes."""
         return {"unigrams": self.unigrams, "values": self.values, "codes": self.codes, "bits": self.bits}
 
     @classmethod
     def from_arrays(cls, level_sizes: Sequence[int], run_bits: Any, arrays: dict[str, ndarray]) -> CompactTable:
-        """The table of arrays from a file, in constant time: checks shapes and types, but not contents.
+        """Return the table of arrays from a file, in constant time: checks shapes and types, but not contents.
 
         Raises ModelFormatError.
         """
@@ -135,7 +135,7 @@ class CompactTable:
 
 
 def layout_of(level_sizes: Sequence[int], run_bits: Sequence[int]) -> tuple[Int64[ndarray, "order-1 fields"], int]:
-    """The locations of all parts, and the number of 64-bit words in `bits`."""
+    """Return the locations of all parts, and the number of 64-bit words in `bits`."""
     layout = np.zeros((len(level_sizes) - 1, FIELDS), np.int64)
     first, word = 1, 0
     for row, contexts, children, run in zip(layout, level_sizes[:-1], level_sizes[1:], run_bits, strict=True):

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 
 class ReleasableArray:
-    """An array in memory of its own."""
+    """An array in separate memory."""
 
     def __init__(self, size: int, dtype: DTypeLike) -> None:
-        """Filled with zeros; the system assigns memory only where something is written."""
+        """Fill the array with zeros; the system assigns memory only where something is written."""
         self._item_size = np.dtype(dtype).itemsize
         self._memory = mmap.mmap(-1, max(size * self._item_size, 1), access=mmap.ACCESS_COPY)  # private to this process
         if hasattr(mmap, "MADV_HUGEPAGE"):  # random access is faster with large pages
@@ -57,7 +57,7 @@ class ReleasableArray:
         self.array: Int[ndarray, " size"] = np.frombuffer(self._memory, dtype, size)
 
     def release(self, start: int, stop: int) -> None:
-        """Releases the memory of elements start .. stop, which must not be read again; a no-op where unsupported."""
+        """Release the memory of elements start .. stop, which must not be read again; a no-op where unsupported."""
         first = -(-start * self._item_size // mmap.PAGESIZE) * mmap.PAGESIZE
         last = stop * self._item_size // mmap.PAGESIZE * mmap.PAGESIZE
         if stop == self.array.size:
@@ -102,14 +102,14 @@ class _Occurrences:
         return self.positions.array, self.following.array, self.ends.array[: tokens * self.columns].reshape(tokens, -1)
 
     def drop_next_words(self) -> None:
-        """Narrows `ends` to its first column for the highest order, whose n-grams are no contexts."""
+        """Narrow `ends` to its first column for the highest order, whose n-grams are no contexts."""
         tokens = self.positions.array.size
         run(keep_first_column, self.arrays[-1], self.ends.array[:tokens])
         self.columns = 1
         self.ends.release(tokens, 2 * tokens)
 
     def release(self, shard: int) -> None:
-        """Returns the memory of a finished shard to the system."""
+        """Return the memory of a finished shard to the system."""
         tokens, at = self.positions.array.size, self.shards[shard].at
         end = self.shards[shard + 1].at if shard + 1 < len(self.shards) else tokens
         self.positions.release(at, end)
@@ -122,7 +122,7 @@ def count_ngrams(
     order: int,
     progress: Progress = silent,
 ) -> Counts:
-    """Counts the n-grams of orders 1 .. order of a stream of documents, each ended by </s>.
+    """Count the n-grams of orders 1 .. order of a stream of documents, each ended by </s>.
 
     An owned stream is freed after the unigrams are counted: `_Occurrences` then holds all that is still needed of it.
     Raises ValueError where the stream does not end with </s>, that is, inside a document.
@@ -170,7 +170,7 @@ class _TrieBuilder:
 
     @classmethod
     def unigrams(cls, vocabulary_size: int, *, max_nodes: int, tokens: int) -> _TrieBuilder:
-        """A trie of unigrams whose counts are still to be written. max_nodes: the room for nodes."""
+        """Return a trie of unigrams whose counts are still to be written. max_nodes: the room for nodes."""
         index = narrowest(1 + vocabulary_size)
         records = Records(np.empty(max_nodes, NODE), np.empty(max_nodes + 1, context_type(index)))
         trie = cls([vocabulary_size], records, np.empty(max_nodes, index), np.empty(max_nodes, narrowest(tokens)))
@@ -185,7 +185,7 @@ class _TrieBuilder:
         return 1 + sum(self.level_sizes)
 
     def make_room(self, occurrences: _Occurrences, ngrams: int) -> None:
-        """Adds a level of n-grams to be numbered. Node numbers get 64 bits only when there are too many for 32."""
+        """Add a level of n-grams to be numbered. Node numbers get 64 bits only when there are too many for 32."""
         if narrowest(self.nodes + ngrams) is not self.begin.dtype.type:
             contexts = self.nodes - self.level_sizes[-1]
             wide = np.zeros(self.begin.size, context_type(np.int64))  # zeros, for the bytes that belong to no field
@@ -224,7 +224,7 @@ def _widened_ends(ends: ReleasableArray) -> ReleasableArray:
 
 
 def _first_occurrences(stream: Int32[ndarray, " tokens"], vocabulary_size: int, trie: _TrieBuilder) -> _Occurrences:
-    """The occurrences after each unigram; writes the unigrams' counts."""
+    """Return the occurrences after each unigram, and write the unigrams' counts."""
     unigrams = slice(1, 1 + vocabulary_size)
     positions = ReleasableArray(stream.size, narrowest(stream.size))
     following = ReleasableArray(stream.size, np.int32)
@@ -251,7 +251,7 @@ def _first_occurrences(stream: Int32[ndarray, " tokens"], vocabulary_size: int, 
 
 
 def _shards(sizes: Int[ndarray, " nodes"], first: int) -> list[Shard]:
-    """Cuts the contexts from `first` on into at most SHARDS ranges with about as many occurrences each."""
+    """Cut the contexts from `first` on into at most SHARDS ranges with about as many occurrences each."""
     ends = np.cumsum(sizes[first:], dtype=np.int64)
     cuts = np.unique(np.searchsorted(ends, np.linspace(0, ends[-1], SHARDS + 1)[1:-1]) + 1)
     edges = [0, *cuts[cuts < ends.size].tolist(), ends.size]
@@ -262,7 +262,7 @@ def _shards(sizes: Int[ndarray, " nodes"], first: int) -> list[Shard]:
 
 
 def _sort(occurrences: _Occurrences, trie: _TrieBuilder, report: Callable[[float], None]) -> list[int]:
-    """Sorts the occurrences of each context by word; returns the number of distinct n-grams of each shard."""
+    """Sort the occurrences of each context by word; return the number of distinct n-grams of each shard."""
     contexts = trie.words, occurrences.sizes
     filled = occurrences.arrays[:2]
     calls = [(*contexts, shard.start, shard.stop, *filled, shard.at) for shard in occurrences.shards]
@@ -277,7 +277,7 @@ def _number_ngrams(
     last: bool,
     report: Callable[[float], None],
 ) -> None:
-    """Numbers the n-grams of the newest level; `occurrences` become those of these n-grams."""
+    """Number the n-grams of the newest level; `occurrences` become those of these n-grams."""
     first = trie.nodes - trie.level_sizes[-1]
     firsts = [first, *(first + total for total in itertools.accumulate(distinct))]
     level = trie.words, trie.begin, trie.suffixes, trie.counts
@@ -310,7 +310,7 @@ SAMPLE = 1 << 20  # how many tokens of a text tell how many n-grams it has
 def check_memory(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int, *, keeps_counts: bool = True
 ) -> None:
-    """Raises EstimationError where counting and smoothing would need more memory than there is.
+    """Raise EstimationError where counting and smoothing would need more memory than there is.
 
     keeps_counts: whether counts stay in memory beside probabilities.
     """
@@ -334,7 +334,7 @@ def check_memory(
 def fits_memory(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int, memory: int, *, keeps_counts: bool = True
 ) -> bool:
-    """Whether counting and smoothing need at most `memory` bytes; as `check_memory`."""
+    """Return whether counting and smoothing need at most `memory` bytes; as `check_memory`."""
     if _needed(stream.size, vocabulary_size + (order - 1) * stream.size, keeps_counts=keeps_counts) <= memory:
         return True  # even if all n-grams are distinct
     ngrams = sum(expected_ngrams(stream, vocabulary_size, order).at(stream.size))
@@ -347,7 +347,7 @@ def _needed(tokens: int, ngrams: int, *, keeps_counts: bool) -> int:
 
 
 def check_text_fits(tokens: int, token_bytes: int) -> None:
-    """Raises EstimationError where a text of `tokens` tokens, at `token_bytes` bytes each, needs too much memory."""
+    """Raise EstimationError where a text of `tokens` tokens, at `token_bytes` bytes each, needs too much memory."""
     available = available_memory()
     if available is not None and tokens * token_bytes > available:
         raise EstimationError(
@@ -369,14 +369,14 @@ class ExpectedNgrams(NamedTuple):
     exponents: list[float]
 
     def at(self, tokens: int) -> list[int]:
-        """The expected number of n-grams of each order, for this many tokens."""
+        """Return the expected number of n-grams of each order, for this many tokens."""
         growth = tokens / self.tokens
         higher = zip(self.sizes[1:], self.exponents[1:], strict=True)
         return [self.sizes[0], *(int(size * growth**exponent) for size, exponent in higher)]
 
 
 def expected_ngrams(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int) -> ExpectedNgrams:
-    """Estimates the n-grams of each order from a sample of the middle of the text."""
+    """Estimate the n-grams of each order from a sample of the middle of the text."""
     start = max(0, stream.size // 2 - SAMPLE // 2)
     sample = stream[start : start + SAMPLE].copy()
     quarter = sample[: -(-sample.size // 4)].copy()

@@ -19,7 +19,7 @@ _BLOCK = 1024
 
 @allocating_kernel
 def count_contexts(stream: Array, start: int, stop: int, vocabulary_size: int) -> Array:
-    """How often each word precedes the positions start .. stop of a stream; </s> precedes the first position."""
+    """Return how often each word precedes the positions start .. stop of a stream; </s> precedes the first position."""
     counts = np.zeros(vocabulary_size, np.int64)
     for position in range(start - 1, stop - 1):
         counts[stream[position] if position >= 0 else END] += 1
@@ -30,7 +30,7 @@ def count_contexts(stream: Array, start: int, stop: int, vocabulary_size: int) -
 def group_by_context(
     stream: Array, start: int, stop: int, cursor: Array, positions: Array, following: Array, ends: Array
 ) -> None:
-    """Groups the positions start .. stop of a stream by the word before; <s> precedes the first word of a document.
+    """Group the positions start .. stop of a stream by the word before; <s> precedes the first word of a document.
 
     cursor: by word, where its next occurrence goes; advanced. following: the words at the positions. ends[position]:
     the node of the unigram there, and the next word.
@@ -52,7 +52,7 @@ def group_by_context(
 def sort_following(
     words: Array, sizes: Array, start: int, stop: int, positions: Array, following: Array, at: int
 ) -> int:
-    """Sorts the occurrences of contexts start .. stop, which start at index `at`, by word within each context.
+    """Sort the occurrences of contexts start .. stop, which start at index `at`, by word within each context.
 
     Returns the number of distinct n-grams. Nothing follows a context that ends with </s>.
     """
@@ -99,7 +99,7 @@ def number_ngrams(
     ngram: int,
     last: bool,
 ) -> None:
-    """Numbers the n-grams that `sort_following` sorted, from `ngram` on, and writes their words, counts and suffixes.
+    """Number the n-grams that `sort_following` sorted, from `ngram` on, and write their words, counts and suffixes.
 
     Their occurrences replace those of their contexts, one position further in the stream, except where a document ends;
     not at the last order, for which `ends` has only its first column.
@@ -140,7 +140,7 @@ def number_ngrams(
 
 @kernel
 def keep_first_column(rows: Array, column: Array) -> None:
-    """Copies the first column of `rows`; `column` may be in the same memory."""
+    """Copy the first column of `rows`; `column` may be in the same memory."""
     for i in range(rows.shape[0]):
         column[i] = rows[i, 0]
 
@@ -150,7 +150,7 @@ WORD_BITS = 32
 
 @kernel
 def translate(nodes: Array, first: int, translation: Array) -> None:
-    """Replaces each node by its translation; first: the node of translation[0]."""
+    """Replace each node by its translation; first: the node of translation[0]."""
     for i in range(nodes.size):
         nodes[i] = translation[nodes[i] - first]
 
@@ -169,7 +169,7 @@ def write_keys(
     key_counts: Array,
     key_suffixes: Array,
 ) -> None:
-    """The keys, counts and suffixes of the n-grams after contexts start .. stop of a level of one text.
+    """Write the keys, counts and suffixes of the n-grams after contexts start .. stop of a level of one text.
 
     begin: of the level. merged: the merged node of each context of the level. first: the chunk's first merged node.
     """
@@ -195,7 +195,7 @@ def merge_pair(
     out_counts: Array,
     out_suffixes: Array,
 ) -> int:
-    """Merges two lists of ascending keys, and adds up the counts of equal ones. Returns the number of distinct keys."""
+    """Merge two lists of ascending keys, and add up the counts of equal ones. Returns the number of distinct keys."""
     i = j = n = 0
     while i < keys.size and j < other_keys.size:
         key, other = keys[i], other_keys[j]
@@ -218,7 +218,9 @@ def merge_pair(
 
 @kernel
 def split_keys(keys: Array, words: Array, children: Array) -> None:
-    """The word of each key, and how many keys each context has; children: zeros, one for each context of the chunk."""
+    """Write the word of each key, and how many keys each context has; children: zeros, one for each context of the
+    chunk.
+    """
     for i in range(keys.size):
         words[i] = keys[i] & ((1 << WORD_BITS) - 1)
         children[keys[i] >> WORD_BITS] += 1
@@ -235,7 +237,7 @@ def find_merged(
     keys: Array,
     places: Array,
 ) -> None:
-    """The place among the merged `keys` of each n-gram that `write_keys` wrote."""
+    """Write the place among the merged `keys` of each n-gram that `write_keys` wrote."""
     i = place = 0
     for context in range(start, stop):
         above = np.int64(merged[context] - first) << WORD_BITS
@@ -270,7 +272,7 @@ _MARKER_STARTS = np.array([0, 5, 8, 12])
 def parse_counts(
     text: Array, order: int, longest: int, words: Array, markers: Array, lengths: Array, counts: Array
 ) -> tuple[int, int, int, int, int]:
-    """Parses lines of words and a count; skips blank lines, and lines of more words than `order`.
+    """Parse lines of words and a count; skip blank lines, and lines of more words than `order`.
 
     words: gets the ordinary words, with a space after each. markers: by word, its marker, or -1. lengths, counts: by
     line. longest: the largest allowed number of words in a line. Returns a status, the number of bytes in `words`, the
@@ -348,7 +350,7 @@ def _whole_number(text: Array, start: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _marker_at(text: Array, start: int, stop: int) -> int:
-    """UNKNOWN, BEGIN or END if text[start:stop] is that marker; else -1."""
+    """Return UNKNOWN, BEGIN or END if text[start:stop] is that marker; else -1."""
     if text[start] != _TEXT_OF_MARKERS[0]:
         return _ORDINARY
     for marker in range(UNKNOWN, END + 1):
@@ -364,7 +366,7 @@ def _marker_at(text: Array, start: int, stop: int) -> int:
 
 @kernel
 def merge_equal(keys: Array, begin: Array, first_node: int, counts: Array, words: Array, sums: Array) -> int:
-    """Writes the n-grams of sorted groups, merging equal ones and adding their counts; returns their number.
+    """Write the n-grams of sorted groups, merging equal ones and adding their counts; return their number.
 
     keys: a word in the bits above POSITION_BITS, an index of `counts` below. begin: the first node of each group;
     overwritten by the first node after merging.
@@ -388,7 +390,7 @@ def merge_equal(keys: Array, begin: Array, first_node: int, counts: Array, words
 
 @kernel
 def first_above_context(begin: Array, counts: Array, start: int, stop: int) -> int:
-    """The first n-gram with a higher count than its context, of contexts start .. stop except <s>; or -1."""
+    """Return the first n-gram with a higher count than its context, of contexts start .. stop except <s>; or -1."""
     for context in range(start, stop):
         if context == 1 + BEGIN:
             continue
@@ -410,7 +412,7 @@ def write_counts(
     stop: int,
     out: Array,
 ) -> tuple[int, int]:
-    """Writes the nodes from path[order] to `stop`, all of one order, a line each, until `out` is full.
+    """Write the nodes from path[order] to `stop`, all of one order, a line each, until `out` is full.
 
     text, offsets: of the vocabulary. path: by order, the nodes of the prefixes of the first n-gram; overwritten. Skips
     n-grams with a count of 0. Returns the node to continue from, and the number of bytes written.

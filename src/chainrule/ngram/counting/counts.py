@@ -39,22 +39,22 @@ class Counts:
         return len(self.level_sizes)
 
     def level(self, order: int) -> slice:
-        """The nodes of one order; order 0 is the root."""
+        """Return the nodes of one order; order 0 is the root."""
         return level_slice(self.level_sizes, order)
 
     def new_array(self, size: int, dtype: DTypeLike) -> ndarray[Any, Any]:
-        """An array of zeros, in memory if the counts are, and else on disk."""
+        """Return an array of zeros, in memory if the counts are, and else on disk."""
         return np.zeros(size, dtype) if self.memory is None else array_on_disk(size, dtype)
 
     def resident_parts(self, span: slice, item_size: int) -> list[slice]:
-        """Cuts a range of nodes into parts of which arrays may be in memory: one if the counts are in memory, too."""
+        """Cut a range of nodes into parts of which arrays may be in memory: one if the counts are in memory, too."""
         size = span.stop - span.start
         parts = 1 if self.memory is None else max(1, -(-size * item_size // (self.memory // 2)))
         edges = np.linspace(span.start, span.stop, parts + 1).astype(np.int64).tolist()
         return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
 
     def resident(self, array: ndarray[Any, Any]) -> ndarray[Any, Any]:
-        """An array that is read at random: itself if it is in memory, and else a copy."""
+        """Return an array that is read at random: itself if it is in memory, and else a copy."""
         if self.memory is None:
             return array
         copy = np.empty(array.size, array.dtype)
@@ -63,7 +63,7 @@ class Counts:
         return copy
 
     def up_to(self, order: int) -> Counts:
-        """The counts of the lower orders alone."""
+        """Return the counts of the lower orders alone."""
         sizes = self.level_sizes[:order]
         nodes = 1 + sum(sizes)
         inner = nodes - sizes[-1]
@@ -71,7 +71,7 @@ class Counts:
 
 
 def begin_nodes(counts: Counts) -> list[int]:
-    """The nodes of <s>, <s> <s>, ..., as far as they occur: contexts that are never predicted."""
+    """Return the nodes of <s>, <s> <s>, ..., as far as they occur: contexts that are never predicted."""
     nodes = [1 + BEGIN]
     while nodes[-1] < counts.begin.size - 1:
         low, high = int(counts.begin[nodes[-1]]), int(counts.begin[nodes[-1] + 1])
@@ -83,7 +83,7 @@ def begin_nodes(counts: Counts) -> list[int]:
 
 
 def nodes_after_begin(counts: Counts, order: int) -> slice:
-    """The n-grams of an order that begin with <s>; they are contiguous, since their contexts are."""
+    """Return the n-grams of an order that begin with <s>; they are contiguous, since their contexts are."""
     first, last = 1 + BEGIN, 2 + BEGIN
     for _ in range(order - 1):
         first, last = int(counts.begin[first]), int(counts.begin[last])
@@ -93,7 +93,7 @@ def nodes_after_begin(counts: Counts, order: int) -> slice:
 def pad_documents(
     stream: Int32[ndarray, " tokens"], extra: int
 ) -> tuple[Int32[ndarray, " padded"], Bool[ndarray, " padded"] | slice]:
-    """The stream with `extra` more <s> before each document, and a mask of its own tokens."""
+    """Return the stream with `extra` more <s> before each document, and a mask of the original tokens."""
     if extra == 0 or stream.size == 0:
         return stream, slice(None)
     starts = np.concatenate([[0], np.flatnonzero(stream[:-1] == END) + 1])
@@ -102,7 +102,9 @@ def pad_documents(
 
 
 def history_lengths(stream: Int32[ndarray, " tokens"], order: int) -> Int64[ndarray, " tokens"]:
-    """The length of the longest n-gram that could end at each position: back to the document's <s>, at most `order`."""
+    """Return the length of the longest n-gram that could end at each position: back to the document's <s>, at most
+    `order`.
+    """
     is_first = np.concatenate([[True], stream[:-1] == END])[: stream.size]
     starts = np.flatnonzero(is_first)
     positions = np.arange(stream.size) - starts[np.cumsum(is_first) - 1]

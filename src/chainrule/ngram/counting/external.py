@@ -39,7 +39,8 @@ _MAX_CONTEXTS = 1 << 30  # of a chunk, whose keys have 31 bits for a context
 
 
 def merge_counts(runs: Sequence[Counts], memory: int, progress: Progress = silent) -> Counts:
-    """The counts of several texts of one vocabulary together, on disk, with records for one model's probabilities.
+    """Return the counts of several texts of one vocabulary together, on disk, with records for one model's
+    probabilities.
 
     runs: of the same order, each with the counts and index types of all; their suffixes are overwritten. memory: how
     many bytes may be held beside one text's counts. Raises OutputError where the disk is full.
@@ -82,7 +83,7 @@ class _Merge:
         self.merged: list[Int[ndarray, " ngrams"]] = [np.arange(1, 1 + size, dtype=self.index)] * len(runs)
 
     def add_level(self, order: int, progress: Progress) -> None:
-        """Merges the n-grams of an order."""
+        """Merge the n-grams of an order."""
         for run, merged in zip(self.runs, self.merged, strict=True):
             first = run.level(order - 1).start
             suffixes = run.suffixes[run.level(order)]
@@ -131,7 +132,7 @@ class _Merge:
         )
 
     def _chunks(self, order: int, contexts: slice) -> Iterator[tuple[int, int]]:
-        """Cuts merged contexts into ranges after which the runs have about `chunk_size` n-grams."""
+        """Cut merged contexts into ranges after which the runs have about `chunk_size` n-grams."""
         step = max(1, self.chunk_size // (2 * len(self.runs)))
         marks = []  # contexts of a run with `step` n-grams between one and the next
         for run, merged in zip(self.runs, self.merged, strict=True):
@@ -144,7 +145,7 @@ class _Merge:
         yield from itertools.pairwise(edges.tolist())
 
     def _merge_chunk(self, order: int, first: int, stop: int, *, places: bool) -> _Chunk:
-        """Merges the n-grams after the merged contexts first .. stop."""
+        """Merge the n-grams after the merged contexts first .. stop."""
         parts = []
         for run, merged in zip(self.runs, self.merged, strict=True):
             low, high = np.searchsorted(merged, np.array([first, stop], merged.dtype)).tolist()
@@ -174,7 +175,7 @@ class _Merge:
         return _Chunk(words, counts, suffixes, children, found)
 
     def _lists(self, size: int) -> list[Int[ndarray, " ngrams"]]:
-        """Empty arrays for keys, counts and suffixes."""
+        """Return empty arrays for keys, counts and suffixes."""
         return [np.empty(size, kind) for kind in (np.int64, self.count_type, self.index)]
 
     def _add_nodes(
@@ -229,7 +230,7 @@ _BATCH = 1 << 20  # numbers that are written at a time
 
 
 def plan_runs(stream: Int32[ndarray, " tokens"], vocabulary_size: int, order: int, memory: int) -> DiskPlan:
-    """How to count a stream within `memory` bytes. Raises OutputError where the disk has too little room.
+    """Return how to count a stream within `memory` bytes. Raises OutputError where the disk has too little room.
 
     Raises EstimationError where even the vocabulary does not fit.
     """
@@ -262,7 +263,7 @@ def count_in_runs(
     *,
     extra_begins: int = 0,
 ) -> Counts:
-    """As `count_ngrams`, but counts and suffixes lie on disk. The counts are the same, whatever the plan.
+    """Count as `count_ngrams` does, but with counts and suffixes on disk. The counts are the same, whatever the plan.
 
     extra_begins: see `padded`. Raises OutputError where the disk is full, ValueError where the stream is cut inside a
     document, EstimationError where one document is too long for a run.
@@ -299,7 +300,7 @@ def _index_type(tokens: int, vocabulary_size: int, order: int) -> type[np.int32]
 
 
 def _run_edges(stream: Int32[ndarray, " tokens"], tokens: int) -> list[tuple[int, int]]:
-    """Cuts a stream after documents into ranges of about as many tokens. Raises EstimationError."""
+    """Cut a stream after documents into ranges of about as many tokens. Raises EstimationError."""
     edges = [0]
     while stream.size - edges[-1] > tokens + tokens // 2:
         place = edges[-1] + tokens

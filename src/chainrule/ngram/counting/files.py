@@ -75,7 +75,7 @@ def read_counts(
     progress: Progress = silent,
     vocabulary: Vocabulary | None = None,
 ) -> tuple[Counts, Vocabulary, dict[str, str]]:
-    """The sum of the counts of several files, their vocabulary, and the SHA-256 of each file.
+    """Return the sum of the counts of several files, their vocabulary, and the SHA-256 of each file.
 
     names: the files' names, compressed or not; - is standard input. order: longer n-grams are skipped; by default the
     highest order in the files. vocabulary: words known in advance. Raises TextError.
@@ -125,14 +125,14 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Parsed:
-    """The counts of a block, with a vocabulary of its own."""
+    """The counts of a block, with a separate vocabulary."""
 
     vocabulary: Vocabulary
     file: CountFile
 
 
 def _blocks(names: Sequence[str], digests: dict[str, str], progress: Progress) -> Iterator[_Block]:
-    """All lines of all files, in blocks. Raises TextError."""
+    """Yield all lines of all files, in blocks. Raises TextError."""
     total = sum(map(file_size, names))
     before = 0
     for name in names:
@@ -161,7 +161,7 @@ def _blocks(names: Sequence[str], digests: dict[str, str], progress: Progress) -
 
 
 def _parse(block: _Block, order: int) -> _Parsed:
-    """The counts of a block. Raises TextError."""
+    """Return the counts of a block. Raises TextError."""
     text = block.text
     try:
         str(text.data, "utf-8")
@@ -220,7 +220,7 @@ class _Assembly:
                 self._fail(row, row[~listed[row]][:1])
 
     def counts(self, progress: Progress) -> Counts:
-        """The finished counts. Raises TextError."""
+        """Return the finished counts. Raises TextError."""
         for order in range(2, self._order + 1):
             progress(SORTING, order - 2, self._order - 1)
             self._add_level(self._read.rows[order - 1], self._read.counts[order - 1])
@@ -263,7 +263,7 @@ class _Assembly:
         self._find_suffixes(first_context, first_node)
 
     def _check_contexts(self, first_context: int, first_node: int) -> None:
-        """Raises TextError where an n-gram has a higher count than its context."""
+        """Raise TextError where an n-gram has a higher count than its context."""
         both_levels = np.concatenate([np.zeros(first_context, np.int64), *self._counts[-2:]])
         node = run(kernels.first_above_context, self._begin, both_levels, first_context, first_node)
         if node >= 0:
@@ -287,7 +287,7 @@ class _Assembly:
         self._suffixes.append(suffixes)
 
     def _spelled(self, node: int) -> Int32[ndarray, " order"]:
-        """The words of a node of the highest level."""
+        """Return the words of a node of the highest level."""
         spelled = []
         for _ in self._sizes:
             spelled.append(int(self._words[node]))
@@ -308,7 +308,7 @@ class _Assembly:
 
 
 def locate_ngram(ngram: Sequence[bytes], names: Sequence[str]) -> str:
-    """The file and line of an n-gram, by searching the files again; all file names if it cannot be located."""
+    """Return the file and line of an n-gram, by searching the files again; all file names if it cannot be located."""
     words = rb"[ \t]+".join(map(re.escape, ngram))
     pattern = re.compile(rb"^[ \t]*" + words + rb"[ \t]+\d+[ \t\r]*$", re.MULTILINE)
     for block in _blocks([name for name in names if name != STANDARD_INPUT], {}, silent):
@@ -326,7 +326,7 @@ _MIN_BUFFER = 1 << 20
 def write_counts_file(
     path: str | os.PathLike[str], counts: Counts, vocabulary: Vocabulary, progress: Progress = silent
 ) -> int:
-    """Writes all orders, from unigrams up, compressed where the name ends in .gz, .zst, .xz or .bz2.
+    """Write all orders, from unigrams up, compressed where the name ends in .gz, .zst, .xz or .bz2.
 
     The count of <s> is the number of documents. Skips n-grams with a count of 0. Returns the number of lines. Raises
     OutputError where the file cannot be written; then, and when interrupted, an older file is unchanged.
@@ -363,7 +363,7 @@ def _write_batch(
     buffer_bytes: int,
     batch: tuple[int, int],
 ) -> list[bytes]:
-    """The lines of a batch of nodes. node_counts: the counts of all nodes. spelled: the words of the vocabulary.
+    """Return the lines of a batch of nodes. node_counts: the counts of all nodes. spelled: the words of the vocabulary.
 
     buffer_bytes: the size of the buffer, at least a line.
     """

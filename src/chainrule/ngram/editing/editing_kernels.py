@@ -32,7 +32,7 @@ def relative_entropies(
     log_histories: Array,
     entropies: Array,
 ) -> None:
-    """entropies[hw] = D(p || p without hw), in nats, for the n-grams after contexts start .. stop.
+    """Set entropies[hw] to D(p || p without hw), in nats, for the n-grams after contexts start .. stop.
 
     Stolcke (1998), equation 3, with P(h) from log_histories: the change of p(w|h), which backs off, and that of the
     words not seen after h, through the higher backoff of h. entropies[node] first holds the log-probability of the
@@ -62,7 +62,7 @@ def relative_entropies(
 
 @kernel
 def raise_contexts(start: int, stop: int, begin: Array, scores: Array) -> None:
-    """Raises the score of each context start .. stop to the highest score of its children."""
+    """Raise the score of each context start .. stop to the highest score of its children."""
     for context in range(start, stop):
         for node in range(begin[context], begin[context + 1]):
             scores[context] = max(scores[context], scores[node])
@@ -70,7 +70,7 @@ def raise_contexts(start: int, stop: int, begin: Array, scores: Array) -> None:
 
 @kernel
 def chain(start: int, stop: int, begin: Array, log_probs: Array, counts: Array, log_total: float, out: Array) -> None:
-    """out[hw] = log P(h) + log P(w|h) for the n-grams after contexts start .. stop, if they are contexts.
+    """Set out[hw] to log P(h) + log P(w|h) for the n-grams after contexts start .. stop, if they are contexts.
 
     counts: of the n-grams in a text, by node, or empty; where a count is above 0, out[hw] = log count - log_total.
     Only <s> is never predicted; where documents begin with several, it follows <s> with probability one.
@@ -95,7 +95,7 @@ def renormalise(
     new: Array,
     new_backoffs: Array,
 ) -> None:
-    """Writes the backoffs of contexts start .. stop after pruning, and the log-probabilities of the pruned n-grams.
+    """Write the backoffs of contexts start .. stop after pruning, and the log-probabilities of the pruned n-grams.
 
     old: log-probabilities by node; new: a copy of them, complete in all lower orders, in which those of pruned n-grams
     are overwritten. alpha'(h) = (1 - sum p(w|h)) / (1 - sum p'(w|h')) over the words kept after h; both are computed as
@@ -134,7 +134,7 @@ def renormalise(
 def count_occurrences(
     words: Array, begin: Array, slots: Array, inner: int, order: int, stream: Array, counts: Array
 ) -> None:
-    """Adds to counts[node] how often each n-gram of 1 .. order tokens occurs in a stream of documents.
+    """Add to counts[node] how often each n-gram of 1 .. order tokens occurs in a stream of documents.
 
     Tokens must be below the vocabulary size. <s> counts once for each document; the root counts all n-grams that the
     table lacks.
@@ -173,7 +173,7 @@ def unknown_shares(
     shares: Array,
     gains: Array,
 ) -> None:
-    """Computes P'(<unk> | h) of a smaller vocabulary. remaining: by word. kept[node]: whether all its words remain.
+    """Compute P'(<unk> | h) of a smaller vocabulary. remaining: by word. kept[node]: whether all its words remain.
 
     shares[h] = P(<unk> | h) + the sum of P(v | h) over the removed words v: the share of the suffix of h, backed off,
     corrected for the words seen after h. gains[h]: whether <unk> or a removed word was seen after h.
@@ -195,7 +195,7 @@ def unknown_shares(
 
 @kernel
 def recover_counts(start: int, stop: int, begin: Array, log_backoffs: Array, discount: float, counts: Array) -> None:
-    """Raises counts[h] to at least discount * N(h) / gamma(h), N(h) being the types seen after h, and at least 1."""
+    """Raise counts[h] to at least discount * N(h) / gamma(h), N(h) being the types seen after h, and at least 1."""
     for context in range(start, stop):
         types = begin[context + 1] - begin[context]
         recovered = discount * types / max(math.exp(log_backoffs[context]), 1e-9)
@@ -204,14 +204,14 @@ def recover_counts(start: int, stop: int, begin: Array, log_backoffs: Array, dis
 
 @kernel
 def add_to_suffixes(start: int, stop: int, suffixes: Array, counts: Array) -> None:
-    """Adds the count of each node start .. stop to that of its suffix."""
+    """Add the count of each node start .. stop to that of its suffix."""
     for node in range(start, stop):
         counts[suffixes[node]] += counts[node]
 
 
 @kernel
 def union(a: Array, b: Array, out: Array) -> int:
-    """Writes the union of two ascending arrays in order; returns its size."""
+    """Write the union of two ascending arrays in order; return its size."""
     i = j = size = 0
     while i < a.size or j < b.size:
         take_a = j == b.size or (i < a.size and a[i] <= b[j])
@@ -225,7 +225,7 @@ def union(a: Array, b: Array, out: Array) -> int:
 
 @kernel
 def find_ascending(array: Array, items: Array, indices: Array) -> None:
-    """indices[i] = the index of items[i] in `array`; both ascend, and `array` contains all items."""
+    """Set indices[i] to the index of items[i] in `array`; both ascend, and `array` contains all items."""
     at = 0
     for i in range(items.size):
         while array[at] < items[i]:
@@ -248,7 +248,7 @@ def add_component(
     left: Array,
     left_below: Array,
 ) -> None:
-    """Adds the weighted probabilities of one table to the n-grams after contexts start .. stop of a union.
+    """Add the weighted probabilities of one table to the n-grams after contexts start .. stop of a union.
 
     nodes: the table's node of each node of the union, or -1. values: its log-probabilities by nodes of the union,
     complete in all lower orders. left, left_below: get its shares of 1 - sum p(w|h) and 1 - sum p(w|h').

@@ -32,7 +32,7 @@ TASK = "merging"
 
 
 def merge_tables(tables: Sequence[Table], weights: Sequence[float], progress: Progress = silent) -> Table:
-    """The table of a linear mixture of tables over the same vocabulary. weights: must sum to one.
+    """Return the table of a linear mixture of tables over the same vocabulary. weights: must sum to one.
 
     Raises ModelFormatError where a table is damaged.
     """
@@ -58,7 +58,10 @@ def merge_tables(tables: Sequence[Table], weights: Sequence[float], progress: Pr
 
 
 def renumber(table: Table, new_ids: Int32[ndarray, " vocab"], vocabulary_size: int) -> Table:
-    """The table over a larger vocabulary: new_ids[word] is the new id of each word. New words have no probability."""
+    """Return the table over a larger vocabulary: new_ids[word] is the new id of each word.
+
+    New words have no probability.
+    """
     check_trie(table)
     log_probs = np.full(vocabulary_size, -np.inf, np.float32)
     backoffs = np.zeros(vocabulary_size, np.float32)
@@ -80,7 +83,7 @@ def renumber(table: Table, new_ids: Int32[ndarray, " vocab"], vocabulary_size: i
 
 
 def scale_unknown(table: Table, ratio: float) -> Table:
-    """The table with the odds of <unk> multiplied by `ratio` after every context; see `mixture/components.py`.
+    """Return the table with the odds of <unk> multiplied by `ratio` after every context; see `mixture/components.py`.
 
     Probabilities after h are divided by Z(h), and its backoff is multiplied by Z(h') / Z(h), where h' is its suffix.
     """
@@ -105,7 +108,9 @@ def scale_unknown(table: Table, ratio: float) -> Table:
 def _unite(
     tables: Sequence[Table],
 ) -> tuple[tuple[int, ...], Int32[ndarray, " nodes"], Int[ndarray, " inner+1"], list[Int[ndarray, " nodes"]]]:
-    """The level sizes, words and begin of the union; and for each table, its node of each node of the union, or -1."""
+    """Return the level sizes, words and begin of the union; and for each table, its node of each node of the union, or
+    -1.
+    """
     vocabulary_size = tables[0].vocabulary_size
     index = narrowest(sum(table.words.size for table in tables))
     level_sizes = [vocabulary_size]
@@ -141,7 +146,7 @@ def _unite(
 
 
 def _keys(table: Table, order: int, moved: Int[ndarray, " nodes"], first_context: int) -> Int[ndarray, " ngrams"]:
-    """The n-grams of one order as ascending keys of (context in the union's level, word)."""
+    """Return the n-grams of one order as ascending keys of (context in the union's level, word)."""
     if order > table.order:
         return np.empty(0, np.int64)
     contexts = table.level(order - 1)

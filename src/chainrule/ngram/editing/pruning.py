@@ -77,12 +77,15 @@ class ScoredTable:
     scores: Float32[ndarray, " nodes"]
 
     def above(self, threshold: float, progress: Progress = silent) -> Table:
-        """The table without n-grams that would raise the perplexity by less than the threshold. Raises SettingError."""
+        """Return the table without n-grams that would raise the perplexity by less than the threshold.
+
+        Raises SettingError.
+        """
         check_threshold(threshold)
         return prune(self.table, self.suffixes, self.scores >= np.log1p(threshold), progress)
 
     def best(self, ngrams: int, progress: Progress = silent) -> Table:
-        """The table with the `ngrams` highest scores, over all orders; ties go to the first.
+        """Return the table with the `ngrams` highest scores, over all orders; ties go to the first.
 
         Raises SettingError where there are fewer n-grams, or more unigrams.
         """
@@ -96,7 +99,7 @@ class ScoredTable:
 
 
 def check_threshold(threshold: float) -> None:
-    """Raises SettingError where the threshold is not a number from 0 up."""
+    """Raise SettingError where the threshold is not a number from 0 up."""
     if not 0 <= threshold < np.inf:
         raise SettingError(
             f"the threshold is {threshold}; expected a number of at least 0, such as 1e-8: the relative rise of "
@@ -105,7 +108,7 @@ def check_threshold(threshold: float) -> None:
 
 
 def check_ngrams(ngrams: int, table: Table) -> None:
-    """Raises SettingError where a table cannot be pruned to this number of n-grams."""
+    """Raise SettingError where a table cannot be pruned to this number of n-grams."""
     available = sum(table.level_sizes)
     if not table.vocabulary_size <= ngrams <= available:
         raise SettingError(
@@ -115,7 +118,7 @@ def check_ngrams(ngrams: int, table: Table) -> None:
 
 
 def score_ngrams(table: Table, histories: Histories, progress: Progress = silent) -> ScoredTable:
-    """Scores every n-gram by its relative entropy.
+    """Score every n-gram by its relative entropy.
 
     histories: a function that gives the probabilities of contexts. Raises ModelFormatError where the table is damaged.
     """
@@ -136,7 +139,8 @@ def score_ngrams(table: Table, histories: Histories, progress: Progress = silent
 def prune(
     table: Table, suffixes: Int[ndarray, " nodes"], kept: Bool[ndarray, " nodes"], progress: Progress = silent
 ) -> Table:
-    """The table of the kept n-grams with their old probabilities, and backoffs for which distributions sum to one.
+    """Return the table of the kept n-grams with their old probabilities, and backoffs for which distributions sum to
+    one.
 
     kept: must include all unigrams and the contexts of all kept n-grams.
     """
@@ -149,7 +153,7 @@ def prune(
 
 
 def select_ngrams(table: Table, kept: Bool[ndarray, " nodes"], log_backoffs: Float32[ndarray, " inner"]) -> Table:
-    """The table of the kept n-grams, with these backoffs, up to the highest order that is left."""
+    """Return the table of the kept n-grams, with these backoffs, up to the highest order that is left."""
     sizes = [int(np.count_nonzero(kept[table.level(order)])) for order in range(1, table.order + 1)]
     new_nodes = np.cumsum(kept, dtype=table.begin.dtype) - kept  # a kept node's new number
     new_nodes = np.append(new_nodes, new_nodes.dtype.type(1 + sum(sizes)))
@@ -163,7 +167,7 @@ def select_ngrams(table: Table, kept: Bool[ndarray, " nodes"], log_backoffs: Flo
 def _suffixes_of_kept(
     table: Table, kept: Bool[ndarray, " nodes"], new_nodes: Int[ndarray, " nodes+1"]
 ) -> Int[ndarray, " kept"] | None:
-    """The suffixes of the kept n-grams in new numbers; None if the table has no suffixes, or one is pruned."""
+    """Return the suffixes of the kept n-grams in new numbers; None if the table has no suffixes, or one is pruned."""
     suffixes = table.suffixes[kept] if table.suffixes.size else table.suffixes
     # the table may come from a damaged file
     are_nodes = suffixes.size > 0 and suffixes.min() >= 0 and suffixes.max() < kept.size
@@ -174,12 +178,14 @@ _TYPICAL_DISCOUNT = 0.8  # only to compare the contexts after <s>, of all orders
 
 
 def by_chain_rule(table: Table, suffixes: Int[ndarray, " nodes"]) -> Float32[ndarray, " inner"]:
-    """log P(h) of every context, by the model itself. <s> is as likely as </s>, since every document has both."""
+    """Return log P(h) of every context, by the model itself. <s> is as likely as </s>, since every document has
+    both.
+    """
     return _log_histories(table, np.empty(0, np.int32), 0.0)
 
 
 def by_frequency(table: Table, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " inner"]:
-    """log P(h) of every context, from its frequency in a text, which should be the training text.
+    """Return log P(h) of every context, from its frequency in a text, which should be the training text.
 
     stream: documents, each ended by </s>. For a context that it lacks, the chain rule extends that of its prefix.
     """
@@ -187,7 +193,7 @@ def by_frequency(table: Table, stream: Int32[ndarray, " tokens"]) -> Float32[nda
 
 
 def by_discounts(table: Table, suffixes: Int[ndarray, " nodes"]) -> Float32[ndarray, " inner"]:
-    """log P(h) of every context, from its count, recovered from the discounts.
+    """Return log P(h) of every context, from its count, recovered from the discounts.
 
     Absolute discounting has gamma(h) = D N(h) / c(h), where N(h) is the number of types seen after h. So
     c(h) = D N(h) / gamma(h) where the n-grams after h have raw counts: at the highest order and after <s>. The count of
@@ -209,7 +215,7 @@ def by_discounts(table: Table, suffixes: Int[ndarray, " nodes"]) -> Float32[ndar
 
 
 def occurrences(table: Table, stream: Int32[ndarray, " tokens"], order: int) -> Int[ndarray, " nodes"]:
-    """How often each n-gram of a table occurs in a stream, by node, up to an order.
+    """Return how often each n-gram of a table occurs in a stream, by node, up to an order.
 
     Raises SettingError where an id is outside the vocabulary.
     """
@@ -234,7 +240,7 @@ def _log_histories(table: Table, counts: Int[ndarray, " nodes"], log_total: floa
 
 
 def to_text(table: Table, stream: Int32[ndarray, " tokens"]) -> Table:
-    """The table of all unigrams and of the n-grams that occur in a stream of documents.
+    """Return the table of all unigrams and of the n-grams that occur in a stream of documents.
 
     Raises SettingError where an id is outside the vocabulary, ModelFormatError where the table is damaged.
     """
@@ -248,7 +254,7 @@ PRUNING_TO_VOCABULARY = "pruning to a vocabulary"
 
 
 def to_words(table: Table, remaining: Bool[ndarray, " vocab"], progress: Progress) -> Table:
-    """The table over the remaining words, whose ids are renumbered in order.
+    """Return the table over the remaining words, whose ids are renumbered in order.
 
     remaining: by word. Raises SettingError where a marker is removed, ModelFormatError where the table is damaged.
     """
@@ -295,7 +301,7 @@ def to_words(table: Table, remaining: Bool[ndarray, " vocab"], progress: Progres
 
 
 def unknown_nodes(table: Table, contexts: Int[ndarray, " contexts"]) -> Int[ndarray, " contexts"]:
-    """The node of <unk> after each context, the first of its children; -1 if there is none."""
+    """Return the node of <unk> after each context, the first of its children; -1 if there is none."""
     first = table.begin[contexts]
     is_unknown = (first < table.begin[contexts + 1]) & (table.words[np.minimum(first, table.words.size - 1)] == UNKNOWN)
     return np.where(is_unknown, first, -1)
@@ -304,7 +310,9 @@ def unknown_nodes(table: Table, contexts: Int[ndarray, " contexts"]) -> Int[ndar
 def _kept_and_shares(
     table: Table, suffixes: Int[ndarray, " nodes"], remaining: Bool[ndarray, " vocab"]
 ) -> tuple[Bool[ndarray, " nodes"], Float64[ndarray, " inner"], Bool[ndarray, " inner"]]:
-    """By node, whether all its words remain; by context, P'(<unk> | h), and whether it differs from backing off."""
+    """Return, by node, whether all its words remain; by context, P'(<unk> | h), and whether it differs from backing
+    off.
+    """
     kept = np.ones(table.words.size, np.bool_)
     shares, gains = np.ones(table.log_backoffs.size), np.zeros(table.log_backoffs.size, np.bool_)
     arrays = table.words, table.begin, suffixes, table.log_probs, table.log_backoffs

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def maximum_likelihood(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """p(w|h) = c(hw) / c(h), zero for unseen n-grams; Jurafsky and Martin, Speech and language processing.
+    """Return p(w|h) = c(hw) / c(h), zero for unseen n-grams; Jurafsky and Martin, Speech and language processing.
 
     After an unseen context, where this is 0 / 0, its longest seen suffix decides.
     """
@@ -41,7 +41,7 @@ def maximum_likelihood(counts: Counts, config: NGramConfig, progress: Progress =
 
 
 def lidstone(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """p(w|h) = (c(hw) + k) / (c(h) + k V), where V words can be predicted; 1 / V after an unseen h.
+    """Return p(w|h) = (c(hw) + k) / (c(h) + k V), where V words can be predicted; 1 / V after an unseen h.
 
     k: config.pseudocount. Lidstone (1920); Jeffreys, Theory of probability (1939), for k = 1/2.
     """
@@ -59,7 +59,7 @@ def lidstone(counts: Counts, config: NGramConfig, progress: Progress = silent) -
 
 
 def laplace(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """p(w|h) = (c(hw) + 1) / (c(h) + V): Lidstone's with k = 1. Laplace (1774)."""
+    """Return p(w|h) = (c(hw) + 1) / (c(h) + V): Lidstone's with k = 1. Laplace (1774)."""
     return lidstone(counts, replace(config, smoothing="lidstone", pseudocount=1.0), progress)
 
 
@@ -67,7 +67,7 @@ _DEFAULT = NGramConfig(smoothing="witten-bell")
 
 
 def witten_bell(counts: Counts, config: NGramConfig = _DEFAULT, progress: Progress = silent) -> Estimates:
-    """p(w|h) = (c(hw) + T(h) p(w|h')) / (c(h) + T(h)), where T(h) is the number of types seen after h."""
+    """Return p(w|h) = (c(hw) + T(h) p(w|h')) / (c(h) + T(h)), where T(h) is the number of types seen after h."""
     return interpolate_by_weights(
         counts, config, lambda contexts: witten_bell_weights(contexts.totals, contexts.types), progress
     )
@@ -76,12 +76,12 @@ def witten_bell(counts: Counts, config: NGramConfig = _DEFAULT, progress: Progre
 def witten_bell_weights(
     totals: Int64[ndarray, " contexts"], types: Int64[ndarray, " contexts"]
 ) -> Float64[ndarray, " contexts"]:
-    """c(h) / (c(h) + T(h)) of contexts that so many tokens and types follow."""
+    """Return c(h) / (c(h) + T(h)) of contexts that so many tokens and types follow."""
     return totals / np.maximum(totals + types, 1)
 
 
 def stupid_backoff(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """S(w|h) = c(hw) / c(h) if hw was seen, else 0.4 S(w|h'); c(w) / N without a context.
+    """Return S(w|h) = c(hw) / c(h) if hw was seen, else 0.4 S(w|h'); c(w) / N without a context.
 
     Brants et al. (2007), equation 5. `StupidBackoff` applies the factors, since they are due after unseen contexts,
     too. The paper has no rule for unseen words: here they get one more factor and the uniform distribution; in a closed
@@ -93,7 +93,7 @@ def stupid_backoff(counts: Counts, config: NGramConfig, progress: Progress = sil
 
 
 def score_unseen_words(counts: Counts, config: NGramConfig, log_probs: Float32[ndarray, " V"]) -> None:
-    """Writes the scores of words that the text lacks among those of all unigrams."""
+    """Write the scores of words that the text lacks among those of all unigrams."""
     unseen = counts.counts[counts.level(1)] == 0
     unseen[BEGIN] = False
     if not config.open_vocabulary:

@@ -53,7 +53,8 @@ def discounting(
     dropped: Bool[ndarray, " nodes"] | None = None,
     words: int | None = None,
 ) -> Estimates:
-    """p(w|h) = max(a(hw) - D(a(hw)), 0) / sum_v a(hv) + gamma(h) p(w|h'), where gamma(h) is the mass that is taken.
+    """Return p(w|h) = max(a(hw) - D(a(hw)), 0) / sum_v a(hv) + gamma(h) p(w|h'), where gamma(h) is the mass that is
+    taken.
 
     Backing off: the first part alone where hw was seen, gamma(h) p(w|h') where it was not; where no count after h is
     discounted, the sum is one more: one count for the unseen. a: `counts_to_discount`. D: `discounts_of`. fallback: D1,
@@ -76,14 +77,15 @@ def discounting(
 
 
 def counts_to_discount(counts: Counts, config: NGramConfig) -> AdjustedCounts:
-    """The counts of each order that discounts are subtracted from: adjusted ones for Kneser-Ney, or raw ones."""
+    """Return the counts of each order that discounts are subtracted from: adjusted ones for Kneser-Ney, or raw ones."""
     return partial(adjusted_counts if config.smoothing in CONTINUATION else raw_counts, counts)
 
 
 def adjusted_counts(
     counts: Counts, order: int, buffer: Int[ndarray, " ngrams"] | None = None
 ) -> Int[ndarray, " ngrams"]:
-    """Raw counts at the highest order and after <s>; for other n-grams, the number of distinct words before them.
+    """Return raw counts at the highest order and after <s>; for other n-grams, the number of distinct words before
+    them.
 
     buffer: memory for the latter.
     """
@@ -106,7 +108,7 @@ def adjusted_counts(
 
 
 def _raw_counts_of_last_suffixes(counts: Counts) -> dict[int, tuple[int, int]]:
-    """By order, the node and raw count of the suffix of the n-gram that is last in suffix order.
+    """Return, by order, the node and raw count of the suffix of the n-gram that is last in suffix order.
 
     Suffix order compares the last words first. lmplz pads n-grams at the beginning of a document with <s> to the
     highest order; here these are shorter ones that begin with <s>, so there may be no suffix of the longer orders.
@@ -125,7 +127,7 @@ def _raw_counts_of_last_suffixes(counts: Counts) -> dict[int, tuple[int, int]]:
 
 
 def _first_word(counts: Counts, order: int, node: int) -> int:
-    """The first word of the n-gram of a node."""
+    """Return the first word of the n-gram of a node."""
     for _ in range(order - 1):
         node = int(np.searchsorted(counts.begin, node, side="right")) - 1
     return int(counts.words[node])

@@ -36,8 +36,9 @@ LARGEST_TALLIED = RELIABLE + 1  # of the counts whose counts give discounts
 def discounts_of(
     config: NGramConfig, order: int, n: Sequence[int], fallback: tuple[float, float, float] = FALLBACK
 ) -> Discounts:
-    """The discounts of an order, or a fallback and the reason. n: how many n-grams have a count of 1, 2, ...,
-    LARGEST_TALLIED. fallback: for three discounts.
+    """Return the discounts of an order, or a fallback and the reason.
+
+    n: how many n-grams have a count of 1, 2, ..., LARGEST_TALLIED. fallback: for three discounts.
     """
     if config.smoothing in ONE_DISCOUNT:
         given = config.given_discount(order)
@@ -46,7 +47,7 @@ def discounts_of(
 
 
 def estimate_discounts(order: int, n: Sequence[int], fallback: tuple[float, float, float] = FALLBACK) -> Discounts:
-    """D(j) = j - (j+1) y n(j+1) / n(j), where y = n1 / (n1 + 2 n2); if impossible, the fallback and the reason.
+    """Return D(j) = j - (j+1) y n(j+1) / n(j), where y = n1 / (n1 + 2 n2); if impossible, the fallback and the reason.
 
     Chen and Goodman (1998), section 3. n: the numbers of n-grams with an adjusted count of 1, 2, 3 and 4.
     """
@@ -63,7 +64,7 @@ def estimate_discounts(order: int, n: Sequence[int], fallback: tuple[float, floa
 
 
 def leave_one_out_discount(order: int, once: int, twice: int) -> Discounts:
-    """D = n1 / (n1 + 2 n2); if that is impossible, the fallback and the reason.
+    """Return D = n1 / (n1 + 2 n2); if that is impossible, the fallback and the reason.
 
     The leave-one-out estimate of Ney, Essen and Kneser (1994), an upper bound of the optimal discount. once, twice: the
     numbers n1 and n2 of n-grams with a count of 1 and of 2.
@@ -81,7 +82,7 @@ def _none_has(order: int) -> str:
 def counts_of_counts(
     adjusted: Int[ndarray, " ngrams"], *, first: int = 0, replacement: tuple[int, int] | None = None
 ) -> list[int]:
-    """The numbers of n-grams with a count of 1, 2, ..., LARGEST_TALLIED.
+    """Return the numbers of n-grams with a count of 1, 2, ..., LARGEST_TALLIED.
 
     first: the node of adjusted[0]. replacement: a node, and the count to use for it instead; see kenlm_compatible.
     """
@@ -94,7 +95,7 @@ def counts_of_counts(
 
 
 def tally(adjusted: Int[ndarray, " ngrams"], largest: int) -> Int64[ndarray, " counts"]:
-    """The numbers of counts that are 0, 1, ..., largest, and above."""
+    """Return the numbers of counts that are 0, 1, ..., largest, and above."""
     n = np.zeros(largest + 2, np.int64)
     for part in parts_released(adjusted):
         n += run(tally_counts, part, largest)
@@ -102,7 +103,7 @@ def tally(adjusted: Int[ndarray, " ngrams"], largest: int) -> Int64[ndarray, " c
 
 
 def katz_discounts(order: int, n: Sequence[int]) -> Discounts:
-    """Katz's discounts of counts 1 .. k: r - d(r) r; larger counts have a discount of 0.
+    """Return Katz's discounts of counts 1 .. k: r - d(r) r; larger counts have a discount of 0.
 
     d(r) = (r*/r - q) / (1 - q), where r* = (r+1) n(r+1) / n(r) and q = (k+1) n(k+1) / n(1). k is 5, or the largest
     smaller value with 0 < d(r) < 1 for all r; if there is none, nothing is discounted, with the reason. n: the numbers
@@ -134,7 +135,7 @@ _ROUNDING = 1e-6  # relative, of probabilities in float32
 def counts_from_shares(
     shares: Float64[ndarray, " tokens"], discounts: Sequence[float]
 ) -> Int64[ndarray, " tokens"] | None:
-    """The counts c(w) of all tokens seen after a context; None if no counts, or several, give the shares.
+    """Return the counts c(w) of all tokens seen after a context; None if no counts, or several, give the shares.
 
     shares: (c(w) - D(c(w))) / T, where T is the sum of the counts: what is not from lower orders. discounts: D of
     counts 1, 2, ...; the last one is for all larger counts, too.
@@ -157,7 +158,7 @@ def counts_from_shares(
 def _counts(
     shares: Float64[ndarray, " tokens"], discounts: Sequence[float], total: float
 ) -> Int64[ndarray, " tokens"] | None:
-    """The counts if they sum to about `total`; None if they do not, or are not whole."""
+    """Return the counts if they sum to about `total`; None if they do not, or are not whole."""
     counts = _nearest(shares, discounts, total)
     counts = _nearest(shares, discounts, counts.sum())  # which is exact if the first counts are right
     taken = np.asarray(discounts)[np.minimum(counts, len(discounts)) - 1]
@@ -168,7 +169,7 @@ def _counts(
 def _nearest(
     shares: Float64[ndarray, " tokens"], discounts: Sequence[float], total: float
 ) -> Int64[ndarray, " tokens"]:
-    """The counts, 1 or more, whose discounted values are nearest to the shares of a total."""
+    """Return the counts, 1 or more, whose discounted values are nearest to the shares of a total."""
     counts = np.maximum(np.rint(shares * total + discounts[-1]), len(discounts))
     distances = np.abs(shares * total + discounts[-1] - counts)
     for count, discount in enumerate(discounts[:-1], 1):

@@ -47,7 +47,7 @@ _PART = 1 << 22  # nodes that are renumbered at once
 
 
 def table_of(counts: Counts, estimates: Estimates) -> Table:
-    """The table of all n-grams that are kept."""
+    """Return the table of all n-grams that are kept."""
     if estimates.kept is not None:
         return _table_of_kept(counts, estimates, estimates.kept)
     arrays = counts.words, estimates.log_probs, counts.begin, estimates.log_backoffs
@@ -78,7 +78,7 @@ def _table_of_kept(counts: Counts, estimates: Estimates, kept: Bool[ndarray, " n
 
 
 def _renumbered(counts: Counts, kept: Bool[ndarray, " nodes"]) -> Int[ndarray, " nodes+1"]:
-    """The new number of each node; for a pruned one, that of the next kept node."""
+    """Return the new number of each node; for a pruned one, that of the next kept node."""
     new_nodes = counts.new_array(kept.size + 1, counts.begin.dtype)
     total = 0
     for start in range(0, kept.size, _PART):
@@ -94,7 +94,7 @@ def _renumbered(counts: Counts, kept: Bool[ndarray, " nodes"]) -> Int[ndarray, "
 def _suffixes_of_kept(
     counts: Counts, kept: Bool[ndarray, " nodes"], new_nodes: Int[ndarray, " nodes+1"]
 ) -> Int[ndarray, " kept"] | None:
-    """The new suffixes, by new node; None if one is pruned."""
+    """Return the new suffixes, by new node; None if one is pruned."""
     suffixes = counts.new_array(int(new_nodes[-1]), new_nodes.dtype)
     for order in range(2, counts.order + 1):
         level = counts.level(order)

@@ -23,7 +23,7 @@ _NOTHING_LEFT = 1e-8  # of a distribution: anything below is a rounding error
 
 @kernel
 def sum_children(start: int, stop: int, begin: Array, counts: Array, first: int, totals: Array, types: Array) -> None:
-    """The number of tokens and of types that follow the contexts start .. stop; first: the node of counts[0]."""
+    """Write the number of tokens and of types that follow the contexts start .. stop; first: the node of counts[0]."""
     for context in range(start, stop):
         total = distinct = 0
         for node in range(begin[context], begin[context + 1]):
@@ -34,7 +34,9 @@ def sum_children(start: int, stop: int, begin: Array, counts: Array, first: int,
 
 @kernel
 def sum_by_count(start: int, stop: int, begin: Array, counts: Array, first: int, sums: Array) -> None:
-    """For contexts start .. stop, the sum of the counts after each, and how many of these are 1, 2, and 3 or more."""
+    """Write, for contexts start .. stop, the sum of the counts after each, and how many of these are 1, 2, and 3 or
+    more.
+    """
     for context in range(start, stop):
         row = sums[context - start]
         row[:] = 0
@@ -47,9 +49,9 @@ def sum_by_count(start: int, stop: int, begin: Array, counts: Array, first: int,
 
 @kernel
 def read_lower(start: int, stop: int, suffixes: Array, probs: Array, first: int, log_probs: Array) -> None:
-    """log_probs[node] = the probability of its suffix, for nodes start .. stop whose suffix has one in `probs`.
+    """Set log_probs[node] to the probability of its suffix, for nodes start .. stop whose suffix has one in `probs`.
 
-    first: the node of probs[0]. These are the random reads of a pass, in a loop of their own, so that the processor
+    first: the node of probs[0]. These are the random reads of a pass, in a separate loop, so that the processor
     overlaps them.
     """
     for node in range(start, stop):
@@ -72,7 +74,8 @@ def interpolate(
     log_probs: Array,
     log_backoffs: Array,
 ) -> None:
-    """p = (a - D(a)) / total + gamma p_lower for the n-grams after contexts start .. stop; log_backoffs gets log gamma.
+    """Write p = (a - D(a)) / total + gamma p_lower for the n-grams after contexts start .. stop; log_backoffs gets log
+    gamma.
 
     adjusted: counts a of the level's n-grams, from node `first` on. min_count: n-grams seen less often are pruned.
     discounts: D(0) = 0, D(1), D(2), D(3 and more). A context that nothing follows has gamma = 1. probs: by node, for
@@ -109,7 +112,8 @@ def weigh(
     log_probs: Array,
     log_backoffs: Array,
 ) -> None:
-    """p = w(h) c(hw) / c(h) + gamma(h) p_lower for what follows contexts start .. stop; log_backoffs gets log gamma.
+    """Write p = w(h) c(hw) / c(h) + gamma(h) p_lower for what follows contexts start .. stop; log_backoffs gets log
+    gamma.
 
     gamma = 1 - w + the share of pruned n-grams, those seen less often than `min_count`. weights, totals: from `start`
     on. probs: by node, for the lower orders only.
@@ -146,7 +150,7 @@ def back_off(
     log_probs: Array,
     log_backoffs: Array,
 ) -> None:
-    """p = (a - D(a)) / total for what was seen after contexts start .. stop, and gamma p_lower for what was not.
+    """Write p = (a - D(a)) / total for what was seen after contexts start .. stop, and gamma p_lower for what was not.
 
     gamma makes each distribution sum to one. The arguments are those of `interpolate`, except that the last discount
     applies to all larger counts, and that p_lower is read from `probs`. If nothing is discounted, one count is set
@@ -210,7 +214,7 @@ def divide(
     log_probs: Array,
     log_backoffs: Array,
 ) -> None:
-    """log c(hw) / c(h) for the n-grams after contexts start .. stop; all backoffs are 0. totals: from `start` on.
+    """Write log c(hw) / c(h) for the n-grams after contexts start .. stop; all backoffs are 0. totals: from `start` on.
 
     probs: by node, for the lower orders only.
     """
@@ -225,7 +229,7 @@ def divide(
 
 @kernel
 def count_suffixes(suffixes: Array, first: int, counts: Array) -> None:
-    """Counts, for each n-gram, the n-grams of the next order that end in it; first: the node of counts[0].
+    """Count, for each n-gram, the n-grams of the next order that end in it; first: the node of counts[0].
 
     N-grams outside of `counts` are left out.
     """
@@ -237,7 +241,7 @@ def count_suffixes(suffixes: Array, first: int, counts: Array) -> None:
 
 @allocating_kernel
 def tally_counts(counts: Array, largest: int) -> Array:
-    """The numbers of counts that are 0, 1, ..., largest, and above."""
+    """Return the numbers of counts that are 0, 1, ..., largest, and above."""
     n = np.zeros(largest + 2, np.int64)
     for count in counts:
         n[min(count, largest + 1)] += 1
@@ -246,7 +250,8 @@ def tally_counts(counts: Array, largest: int) -> Array:
 
 @kernel
 def match(words: Array, begin: Array, order: int, stream: Array, nodes: Array, contexts: Array) -> None:
-    """nodes[i, k] = the (k+1)-gram that ends at stream[i], contexts[i, k] = its context; NO_NODE where there is none.
+    """Set nodes[i, k] to the (k+1)-gram that ends at stream[i], and contexts[i, k] to its context; NO_NODE where there
+    is none.
 
     Every token is below the vocabulary size.
     """
@@ -271,7 +276,7 @@ def expect(
     stopped: Array,
     reached: Array,
 ) -> float:
-    """The expectation step over events with p_k = w (shares_k + pruned_k p_(k-1)) + (1 - w) p_(k-1).
+    """Return the expectation step over events with p_k = w (shares_k + pruned_k p_(k-1)) + (1 - w) p_(k-1).
 
     reached, stopped: by bucket, the expected number of events whose prediction reaches an order, and that its own
     counts generate. A bucket of -1 skips the order. bottoms: p_0. Returns the log-likelihood.

@@ -60,7 +60,7 @@ def estimate(
     progress: Progress = silent,
     heldout: Int32[ndarray, " tokens"] | None = None,
 ) -> Estimates:
-    """Estimates probabilities as a configuration says. heldout: a stream to tune on, padded as the counted stream.
+    """Estimate probabilities as a configuration says. heldout: a stream to tune on, padded as the counted stream.
 
     Raises EstimationError where that is impossible, SettingError where there is nothing to tune.
     """

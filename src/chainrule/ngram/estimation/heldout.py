@@ -49,12 +49,12 @@ class Events:
     left_out: int  # to be subtracted from its counts: 1 for an event of the training text
 
     def known(self, order: int) -> Bool[ndarray, " events"]:
-        """Whether the counts have the context of an n-gram of this order."""
+        """Return whether the counts have the context of an n-gram of this order."""
         return self.contexts[:, order - 1] != NO_NODE
 
 
 def heldout_events(counts: Counts, config: NGramConfig, stream: Int32[ndarray, " tokens"]) -> Events:
-    """The words of a text, including </s>. Raises EstimationError where the model knows none of them.
+    """Return the words of a text, including </s>. Raises EstimationError where the model knows none of them.
 
     <unk> is left out where it has no probability, however the model is tuned.
     """
@@ -75,7 +75,9 @@ def heldout_events(counts: Counts, config: NGramConfig, stream: Int32[ndarray, "
 
 
 def training_events(counts: Counts, config: NGramConfig) -> Events:
-    """All words of the training text, grouped by their longest n-gram: of the highest order, or beginning with <s>."""
+    """Return all words of the training text, grouped by their longest n-gram: of the highest order, or beginning with
+    <s>.
+    """
     parts = [_chains(counts, np.arange(*counts.level(counts.order).indices(counts.words.size)), counts.order)]
     if config.begins == "one":
         for order in range(2, counts.order):
@@ -92,20 +94,20 @@ def training_events(counts: Counts, config: NGramConfig) -> Events:
 
 
 def counts_of(events: Events, counts: Int[ndarray, " ngrams"], first: int, order: int) -> Int64[ndarray, " events"]:
-    """The counts of the events' n-grams of an order; 0 where there is none. counts: from node `first` on."""
+    """Return the counts of the events' n-grams of an order; 0 where there is none. counts: from node `first` on."""
     nodes = events.nodes[:, order - 1]
     known = nodes != NO_NODE
     return values_at(counts, nodes - first, known) - events.left_out * known
 
 
 def totals_of(counts: Counts, events: Events, order: int) -> Int64[ndarray, " events"]:
-    """The number of tokens after the events' contexts of an order; 0 where there is no such context."""
+    """Return the number of tokens after the events' contexts of an order; 0 where there is no such context."""
     sums = _sums(counts, counts.counts[counts.level(order)], order)
     return context_values(counts, events, order, sums) - events.left_out * events.known(order)
 
 
 def count_pruned(counts: Counts, events: Events, order: int, min_count: int) -> Int64[ndarray, " events"]:
-    """The number of tokens after the events' contexts in n-grams seen less often than `min_count`."""
+    """Return the number of tokens after the events' contexts in n-grams seen less often than `min_count`."""
     raw = counts.counts[counts.level(order)]
     sums = _sums(counts, np.where(raw < min_count, raw, 0), order)
     pruned = context_values(counts, events, order, sums)
@@ -114,7 +116,7 @@ def count_pruned(counts: Counts, events: Events, order: int, min_count: int) -> 
 
 
 def bottom_shares(counts: Counts, config: NGramConfig, events: Events) -> Float64[ndarray, " events"]:
-    """The probability of the events' words below the unigrams: uniform, or shared by <unk> and unseen words."""
+    """Return the probability of the events' words below the unigrams: uniform, or shared by <unk> and unseen words."""
     words = events.nodes[:, 0] - 1
     if config.interpolate_unigrams:
         return np.full(words.size, uniform_share(counts, config))
@@ -126,19 +128,21 @@ def bottom_shares(counts: Counts, config: NGramConfig, events: Events) -> Float6
 
 
 def context_values(counts: Counts, events: Events, order: int, values: ndarray) -> ndarray:
-    """The rows of `values`, by context of the n-grams of an order, for each event; 0 where there is no context."""
+    """Return the rows of `values`, by context of the n-grams of an order, for each event; 0 where there is no
+    context.
+    """
     return values_at(values, events.contexts[:, order - 1] - counts.level(order - 1).start, events.known(order))
 
 
 def values_at(values: ndarray, indices: Int[ndarray, " some"], known: Bool[ndarray, " some"]) -> ndarray:
-    """values[indices], and 0 where an index is not known. `values` may be empty."""
+    """Return values[indices], and 0 where an index is not known. `values` may be empty."""
     out = np.zeros((indices.size, *values.shape[1:]), np.int64)
     out[known] = values[indices[known]]
     return out
 
 
 def _sums(counts: Counts, raw: Int[ndarray, " ngrams"], order: int) -> Int64[ndarray, " contexts"]:
-    """The sum of the counts after each context of the n-grams of an order."""
+    """Return the sum of the counts after each context of the n-grams of an order."""
     contexts = counts.level(order - 1)
     totals, types = (np.empty(contexts.stop - contexts.start, np.int64) for _ in range(2))
     run(sum_children, contexts.start, contexts.stop, counts.begin, raw, counts.level(order).start, totals, types)
@@ -146,7 +150,7 @@ def _sums(counts: Counts, raw: Int[ndarray, " ngrams"], order: int) -> Int64[nda
 
 
 def _chains(counts: Counts, nodes: Int64[ndarray, " all"], order: int) -> Int[ndarray, "events order"]:
-    """Seen n-grams, thinned, each with all its suffixes."""
+    """Return seen n-grams, thinned, each with all its suffixes."""
     nodes = _thinned(nodes[counts.counts[nodes] > 0])
     chains = np.full((nodes.size, counts.order), NO_NODE, counts.begin.dtype)
     for k in range(order - 1, -1, -1):
@@ -172,7 +176,8 @@ _GOLDEN_STEPS = 40
 def tune_discounts(
     counts: Counts, config: NGramConfig, progress: Progress, heldout: Int32[ndarray, " tokens"]
 ) -> Estimates:
-    """Interpolated `discounting` by constants that maximise the likelihood of a held-out stream.
+    """Return the estimates of interpolated `discounting` by constants that maximise the likelihood of a held-out
+    stream.
 
     Those of each order are tuned in turn, starting from the ones that `discounting` takes. Raises EstimationError.
     """
@@ -197,7 +202,10 @@ def tune_discounts(
 def tune_lidstone(
     counts: Counts, config: NGramConfig, progress: Progress, heldout: Int32[ndarray, " tokens"]
 ) -> Estimates:
-    """Lidstone smoothing; the pseudocount maximises the likelihood of a held-out stream. Raises EstimationError."""
+    """Return the estimates of Lidstone smoothing; the pseudocount maximises the likelihood of a held-out stream.
+
+    Raises EstimationError.
+    """
     events = heldout_events(counts, config, heldout)
     words = 1 / uniform_share(counts, config)
     seen, totals = np.zeros(events.counts.size), np.zeros(events.counts.size)
@@ -247,7 +255,7 @@ class _EventModel:
             self.types[:, k] = sums[:, 1:].T * self.inverse[k]
 
     def probs(self, values: Float64[ndarray, "order size"]) -> Float64[ndarray, " events"]:
-        """The probability of each event with these discounts."""
+        """Return the probability of each event with these discounts."""
         probs = self.bottoms
         for k, row in enumerate(values):
             discounts = np.broadcast_to(row, 3)
@@ -257,7 +265,7 @@ class _EventModel:
         return probs
 
     def best_discount(self, values: Float64[ndarray, "order size"], order: int, j: int) -> float:
-        """The j-th discount of an order that maximises the likelihood, all others being fixed."""
+        """Return the j-th discount of an order that maximises the likelihood, all others being fixed."""
         current = values[order - 1, j]
         values = values.copy()
         values[order - 1, j] = 0
@@ -281,7 +289,9 @@ class _EventModel:
 def _context_sums(
     counts: Counts, events: Events, adjusted: Int[ndarray, " ngrams"], order: int
 ) -> Int64[ndarray, "events 4"]:
-    """For the events' contexts, the sum of the counts after each, and how many of these are 1, 2, and 3 or more."""
+    """Return, for the events' contexts, the sum of the counts after each, and how many of these are 1, 2, and 3 or
+    more.
+    """
     contexts, level = counts.level(order - 1), counts.level(order)
     sums = np.empty((contexts.stop - contexts.start, 4), np.int64)
     run(sum_by_count, contexts.start, contexts.stop, counts.begin, adjusted, level.start, sums)
@@ -289,7 +299,7 @@ def _context_sums(
 
 
 def _argmax(function: Callable[[float], float], low: float, high: float) -> float:
-    """The argument of the maximum of a unimodal function, by golden-section search."""
+    """Return the argument of the maximum of a unimodal function, by golden-section search."""
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = function(left), function(right)
     for _ in range(_GOLDEN_STEPS):

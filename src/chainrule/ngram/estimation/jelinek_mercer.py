@@ -48,11 +48,12 @@ def jelinek_mercer(
     progress: Progress = silent,
     heldout: Int32[ndarray, " tokens"] | None = None,
 ) -> Estimates:
-    """p(w|h) = l(h) c(hw) / c(h) + (1 - l(h)) p(w|h'), with a weight l for each order and size of c(h), or each order.
+    """Return p(w|h) = l(h) c(hw) / c(h) + (1 - l(h)) p(w|h'), with a weight l for each order and size of c(h), or each
+    order.
 
     Pruned mass goes to the lower order, too. The weights maximise the likelihood of `heldout`, a stream; without it,
-    that of the training text, each word left out of the counts when it is predicted. config.weights are taken as they
-    are. Raises EstimationError where the stream shares no word with the vocabulary.
+    that of the training text, each word left out of the counts when it is predicted. config.weights are taken
+    unchanged. Raises EstimationError where the stream shares no word with the vocabulary.
     """
     if config.weights:
         return _interpolate(counts, config, _weights_of_shares(config.weights, config.order), progress)
@@ -68,7 +69,7 @@ def jelinek_mercer(
 def _interpolate(
     counts: Counts, config: NGramConfig, weights: Float64[ndarray, "order buckets"], progress: Progress
 ) -> Estimates:
-    """The pass with these weights, which go into the record."""
+    """Return the pass with these weights, which go into the record."""
 
     def weights_of(contexts: Contexts) -> Float64[ndarray, " contexts"]:
         return weights[contexts.order - 1][_buckets(contexts.totals, weights.shape[1])]
@@ -78,7 +79,7 @@ def _interpolate(
 
 
 def _weights_of_shares(shares: tuple[float, ...], order: int) -> Float64[ndarray, "order 1"]:
-    """The weight l of each order against those below it: its part of the sum of its own share and theirs.
+    """Return the weight l of each order against those below it: its part of the sum of its share and theirs.
 
     shares: those of the orders, from unigrams up, perhaps after that of the uniform distribution.
     """
@@ -110,7 +111,7 @@ class _Chains:
     counts: Float64[ndarray, " events"]
 
     def expect(self, weights: Float64[ndarray, "order buckets"]) -> _Expected:
-        """The expectation step with these weights."""
+        """Return the expectation step with these weights."""
         stopped, reached = np.zeros(weights.shape), np.zeros(weights.shape)
         events = self.shares, self.pruned, self.buckets, self.counts, self.bottoms
         log_likelihood = run(expect, *events, weights.reshape(-1), stopped.reshape(-1), reached.reshape(-1))
@@ -138,7 +139,10 @@ def _chains(counts: Counts, config: NGramConfig, events: Events) -> _Chains:
 
 
 def _fit_weights(chains: _Chains, config: NGramConfig, progress: Progress) -> Float64[ndarray, "order buckets"]:
-    """Maximum-likelihood weights. An extra event in each bucket, which the lower order predicts, keeps them below 1."""
+    """Return maximum-likelihood weights.
+
+    An extra event in each bucket, which the lower order predicts, keeps them below 1.
+    """
     weights = np.full((chains.shares.shape[1], _size(config)), _INITIAL_WEIGHT)
     previous = -np.inf
     for step in range(_MAX_STEPS):
@@ -152,19 +156,19 @@ def _fit_weights(chains: _Chains, config: NGramConfig, progress: Progress) -> Fl
 
 
 def _size(config: NGramConfig) -> int:
-    """The number of weights of each order."""
+    """Return the number of weights of each order."""
     return BUCKETS if config.weights_by == "count" else 1
 
 
 def _buckets(totals: Int[ndarray, " contexts"], size: int) -> Int[ndarray, " contexts"]:
-    """floor(log2(total)), at most size - 1."""
+    """Return floor(log2(total)), at most size - 1."""
     return np.clip(np.frexp(totals)[1] - 1, 0, size - 1)
 
 
 def _fill_empty_buckets(
     weights: Float64[ndarray, " buckets"], reached: Float64[ndarray, " buckets"]
 ) -> Float64[ndarray, " buckets"]:
-    """Gives empty buckets the weight of the next lower bucket with events, or else of the next higher one."""
+    """Give empty buckets the weight of the next lower bucket with events, or else of the next higher one."""
     known = np.flatnonzero(reached)
     if not known.size:
         return np.full(weights.size, _INITIAL_WEIGHT)
@@ -173,7 +177,7 @@ def _fill_empty_buckets(
 
 
 def _without_repeats(weights: list[float]) -> list[float]:
-    """The weights without repetitions at the end."""
+    """Return the weights without repetitions at the end."""
     while len(weights) > 1 and weights[-1] == weights[-2]:
         weights = weights[:-1]
     return weights

@@ -45,11 +45,11 @@ class AdjustedCounts(Protocol):
     """Returns the counts of an order that discounts are subtracted from: raw, or adjusted as by Kneser-Ney."""
 
     def __call__(self, order: int, buffer: Int[ndarray, " ngrams"] | None = None, /) -> Int[ndarray, " ngrams"]:
-        """buffer: memory for counts that have to be computed."""
+        """Return the counts of an order. buffer: memory for counts that have to be computed."""
 
 
 def raw_counts(counts: Counts, order: int, buffer: Int[ndarray, " ngrams"] | None = None) -> Int[ndarray, " ngrams"]:
-    """The counts of an order, unadjusted."""
+    """Return the counts of an order, unadjusted."""
     return counts.counts[counts.level(order)]
 
 
@@ -72,7 +72,7 @@ def interpolate_by_discounts(
     *,
     words: int | None = None,
 ) -> Estimates:
-    """p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) + gamma(h) p(w|h'), for all orders.
+    """Return p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) + gamma(h) p(w|h'), for all orders.
 
     gamma(h): the mass that was discounted and pruned after h. An n-gram with the count PRUNED is pruned at any order.
     discounts_at: a function of an order and its counts; one discount or three. words: the number of words that share
@@ -98,7 +98,7 @@ def back_off_by_discounts(
     discounts_at: Callable[[int, Int[ndarray, " ngrams"]], Discounts],
     progress: Progress = silent,
 ) -> Estimates:
-    """p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) where hw was seen, and gamma(h) p(w|h') where it was not.
+    """Return p(w|h) = (a(hw) - D(a(hw))) / sum_v a(hv) where hw was seen, and gamma(h) p(w|h') where it was not.
 
     gamma(h) makes the distribution sum to one. discounts_at: a function of an order and its counts; discounts of counts
     1, 2, ..., the last one also of all larger counts. Raises EstimationError under config.strict_discounts.
@@ -125,7 +125,8 @@ def interpolate_by_weights(
     weights_of: Callable[[Contexts], Float64[ndarray, " contexts"]],
     progress: Progress = silent,
 ) -> Estimates:
-    """p(w|h) = weight(h) c(hw) / c(h) + (1 - weight(h)) p(w|h'), for all orders; pruned mass goes to p(w|h'), too.
+    """Return p(w|h) = weight(h) c(hw) / c(h) + (1 - weight(h)) p(w|h'), for all orders; pruned mass goes to p(w|h'),
+    too.
 
     weights_of: the weights of contexts; ignored for those that nothing follows.
     """
@@ -147,7 +148,7 @@ def interpolate_by_weights(
 
 
 def relative_frequencies(counts: Counts, config: NGramConfig, progress: Progress = silent) -> Estimates:
-    """c(hw) / c(h) for all orders, and 0 for unseen n-grams; not a distribution once orders are mixed."""
+    """Return c(hw) / c(h) for all orders, and 0 for unseen n-grams; not a distribution once orders are mixed."""
     passes = _Passes(counts, config, np.float32)
     for order in passes.orders(progress):
         level = counts.level(order)
@@ -161,17 +162,19 @@ def relative_frequencies(counts: Counts, config: NGramConfig, progress: Progress
 
 
 def uniform_share(counts: Counts, config: NGramConfig) -> float:
-    """The uniform probability: every word gets one share, except <s>, and <unk> if a closed vocabulary never saw it."""
+    """Return the uniform probability: every word gets one share, except <s>, and <unk> if a closed vocabulary never saw
+    it.
+    """
     return 1 / (counts.level_sizes[0] - 1 - excludes_unknown(counts, config))
 
 
 def excludes_unknown(counts: Counts, config: NGramConfig) -> bool:
-    """Whether <unk> gets no probability: in a closed vocabulary, if the text has none."""
+    """Return whether <unk> gets no probability: in a closed vocabulary, if the text has none."""
     return not config.open_vocabulary and counts.counts[1 + UNKNOWN] == 0
 
 
 def check_discounts(discounts: Discounts, config: NGramConfig) -> Discounts:
-    """The discounts. Raises EstimationError where they are a fallback and config.strict_discounts forbids it."""
+    """Return the discounts. Raises EstimationError where they are a fallback and config.strict_discounts forbids it."""
     if config.strict_discounts and discounts.problem:
         raise EstimationError(f"{discounts.problem}; strict_discounts=False would use {discounts.fallback} instead")
     return discounts
@@ -184,7 +187,7 @@ def finish_unigrams(
     probs: Float[ndarray, " V"],
     log_probs: Float32[ndarray, " V"],
 ) -> None:
-    """Gives words that the text lacks their share, <s> nothing, and writes `log_probs`, after the unigrams' pass.
+    """Give words that the text lacks their share, <s> nothing, and write `log_probs`, after the unigrams' pass.
 
     log_backoff: that of the empty context, in nats.
     """
@@ -229,7 +232,7 @@ class _Passes:
         return self.probs, self.log_probs, self.log_backoffs
 
     def orders(self, progress: Progress) -> Iterator[int]:
-        """The orders from 1 up; finishes the unigrams after their pass."""
+        """Yield the orders from 1 up; finish the unigrams after their pass."""
         for order in range(1, self.counts.order + 1):
             progress(TASK, order - 1, self.counts.order)
             yield order
@@ -240,17 +243,17 @@ class _Passes:
         progress(TASK, self.counts.order, self.counts.order)
 
     def pieces(self, order: int) -> list[tuple[int, int]]:
-        """The contexts of the n-grams of an order, in parts for threads with about as many n-grams each."""
+        """Return the contexts of the n-grams of an order, in parts for threads with about as many n-grams each."""
         parts = len(self._pieces(self.counts.level(order)))
         return parts_by_children(self.counts.begin, self.counts.level(order - 1), parts)
 
     def run(self, compiled: Callable[..., None], calls: Sequence[tuple[Any, ...]]) -> None:
-        """Calls a function with each of several argument tuples, on threads."""
+        """Call a function with each of several argument tuples, on threads."""
         on_disk = self.counts.memory is not None
         run_all(compiled, calls, on_done=(lambda done: release_pages()) if on_disk else None)
 
     def read_lower(self, order: int) -> None:
-        """Writes the probability of each n-gram's suffix where its own will be."""
+        """Write the probability of each n-gram's suffix where its own will be."""
         suffixes, level, lower = self.counts.suffixes, self.counts.level(order), self.counts.level(order - 1)
         for span in self.counts.resident_parts(lower, self.probs.itemsize):
             probs = self.counts.resident(self.probs[span])
@@ -258,20 +261,22 @@ class _Passes:
             self.run(read_lower, [(*piece, *fixed) for piece in self._pieces(level)])
 
     def _pieces(self, nodes: slice) -> list[tuple[int, int]]:
-        """Cuts a range of nodes into parts for threads, more of them where the nodes are on disk."""
+        """Cut a range of nodes into parts for threads, more of them where the nodes are on disk."""
         size = nodes.stop - nodes.start
         parts = CHUNKS if self.counts.memory is None else max(CHUNKS, -(-size * _NODE_BYTES // self.counts.memory))
         edges = np.linspace(nodes.start, nodes.stop, min(parts, size) + 1)
         return list(itertools.pairwise(edges.astype(np.int64).tolist()))
 
     def buffer(self, order: int) -> Int[ndarray, " ngrams"] | None:
-        """Memory for the counts of an order until `interpolate` overwrites them; None where there is too little."""
+        """Return memory for the counts of an order until `interpolate` overwrites them; None where there is too
+        little.
+        """
         counts, level = self.counts.counts, self.counts.level(order)
         fits = counts.itemsize == self.probs.itemsize and level.stop <= self.probs.size
         return self.probs[level].view(counts.dtype) if fits else None
 
     def add_discounts(self, discounts: Discounts) -> Discounts:
-        """Records the discounts of the next order. Raises EstimationError under config.strict_discounts."""
+        """Record the discounts of the next order. Raises EstimationError under config.strict_discounts."""
         self._discounts.append(check_discounts(discounts, self.config))
         return discounts
 

@@ -31,7 +31,10 @@ class PaddedModel(StreamScorer):
     settings: Mapping[str, Any] = MappingProxyType({"begins": "all"})
 
     def __init__(self, base: NGramModel | ShardedModel) -> None:
-        """base: the model of padded documents, which does not pad by itself; what asks nothing of documents is its."""
+        """Store the model, and the padding of a document.
+
+        base: the model of padded documents, which does not pad by itself; what asks nothing of documents is its.
+        """
         self.base = base
         self._padding = np.full(max(0, base.order - 2), BEGIN, np.int32)
         self._start = base.start([self._padding])[0]
@@ -52,7 +55,7 @@ class PaddedModel(StreamScorer):
         return self.base.table
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
-        """As `LanguageModel.advance`."""
+        """Implement `LanguageModel.advance`."""
         new = self.base.advance(state, tokens)
         new[np.flatnonzero(as_tokens(tokens) == END)] = self._start
         return new

@@ -40,7 +40,10 @@ class ShardedModel(TrieModel):
     why_no_table = "its n-grams are in shards"
 
     def __init__(self, shards: Sequence[Table], edges: Sequence[int]) -> None:
-        """edges: the first words of shard k are edges[k] .. edges[k+1]; they begin with 0 and end with V."""
+        """Store the shards.
+
+        edges: the first words of shard k are edges[k] .. edges[k+1]; they begin with 0 and end with V.
+        """
         self.shards, self.edges = list(shards), list(edges)
         self.vocabulary_size = shards[0].vocabulary_size
         words = np.arange(self.vocabulary_size)
@@ -58,7 +61,7 @@ class ShardedModel(TrieModel):
         return (self.vocabulary_size, *np.atleast_1d(longer).astype(int).tolist()[: self.order - 1])
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
-        """As `LanguageModel.advance`."""
+        """Implement `LanguageModel.advance`."""
         tokens = self._checked_for(state, tokens)
         new = np.full(state.shape, NO_NODE, np.int64)
         if state.shape[1]:
@@ -78,7 +81,7 @@ class ShardedModel(TrieModel):
         return scores
 
     def _score_piece(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
-        """Scores whole documents, order by order."""
+        """Score whole documents, order by order."""
         after_end = np.concatenate([[True], stream[:-1] == END])
         nodes = self._unigram_contexts[stream]
         found, contexts = [nodes], []
@@ -104,7 +107,7 @@ class ShardedModel(TrieModel):
     def _children_of(
         self, contexts: Int64[ndarray, " rows"], tokens: Int32[ndarray, " rows"]
     ) -> Int64[ndarray, " rows"]:
-        """The n-grams of contexts and tokens, numbered as contexts are, or NO_NODE."""
+        """Return the n-grams of contexts and tokens, numbered as contexts are, or NO_NODE."""
 
         def look_up(shard: Table, own: Int64[ndarray, " own"], rows: Int64[ndarray, " own"]) -> Int64[ndarray, " own"]:
             nodes, scratch = np.empty(own.size, np.int64), np.empty((5, own.size + 1), np.int64)
@@ -124,7 +127,7 @@ class ShardedModel(TrieModel):
         return out
 
     def _log_backoffs_at(self, contexts: Int64[ndarray, " rows"]) -> Float32[ndarray, " rows"]:
-        """0 for NO_NODE."""
+        """Return the log-backoffs at some nodes; 0 for NO_NODE."""
         out = np.zeros(contexts.size, np.float32)
         for _, rows, values in self._by_shard(contexts, lambda shard, own, rows: shard.log_backoffs[own]):
             out[rows] = values
@@ -133,7 +136,7 @@ class ShardedModel(TrieModel):
     def _by_shard(
         self, numbers: Int64[ndarray, " rows"], work: Callable[[Table, ndarray, ndarray], ndarray]
     ) -> Iterator[tuple[int, Int64[ndarray, " own"], ndarray]]:
-        """Each shard with its rows and the result of `work` on its nodes there."""
+        """Yield each shard with its rows and the result of `work` on its nodes there."""
         shard_numbers = numbers >> NODE_BITS  # -1 for NO_NODE
         for k, shard in enumerate(self.shards):
             rows = np.flatnonzero(shard_numbers == k)
@@ -149,7 +152,9 @@ class ShardedModel(TrieModel):
     def _gathered(
         self, contexts: Int64[ndarray, " contexts"], own: Int64[ndarray, "rows order-1"]
     ) -> tuple[Trie, Contexts]:
-        """A small trie of all unigrams and of what follows the contexts; `own`, which says where they are in it."""
+        """Return a small trie of all unigrams and of what follows the contexts; `own`, which says where they are
+        in it.
+        """
         ranges = []
         for context in contexts.tolist():
             shard = self.shards[max(context, 0) >> NODE_BITS]

@@ -38,52 +38,59 @@ class StreamScorer(ABC, ArrayStates["Rows"]):
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " tokens"]]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[0]
 
     def match_lengths(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Int[ndarray, " tokens"]]:
-        """The length of the n-gram that gave each token's probability: 1 where no longer one is known."""
+        """Return the length of the n-gram that gave each token's probability: 1 where no longer one is known."""
         return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[1]
 
     def score_with_lengths(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
-        """The results of `score` and `match_lengths`, in one pass."""
+        """Return the results of `score` and `match_lengths`, in one pass."""
         stream, spans = in_one_stream(sequences, prefixes, end=end)
         scores, lengths = self.score_stream_with_lengths(stream)
         return [scores[span] for span in spans], [lengths[span] for span in spans]
 
     def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
-        """As `Scorer.score_stream`."""
+        """Implement `Scorer.score_stream`."""
         return self.score_stream_with_lengths(stream)[0]
 
     def score_stream_with_lengths(
         self, stream: Int32[ndarray, " tokens"]
     ) -> tuple[Float32[ndarray, " tokens"], Int[ndarray, " tokens"]]:
-        """The log-probability of each token of a stream, and the length of the n-gram that gave it."""
+        """Return the log-probability of each token of a stream, and the length of the n-gram that gave it."""
         scores, lengths, _ = self._score(stream, unknown=False)
         return scores, lengths
 
     def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
-        """As `score_stream_with_lengths`, with the log-probability of <unk> at the same positions, in one pass."""
+        """Return the scores of `score_stream_with_lengths`, with the log-probability of <unk> at the same positions, in
+        one pass.
+        """
         return self._score(stream, unknown=True)
 
     @abstractmethod
     def _score(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
-        """unknown: whether to score <unk> at all positions, too; if not, its log-probabilities are empty."""
+        """Return the scores of a stream.
+
+        unknown: whether to score <unk> at all positions, too; if not, its log-probabilities are empty.
+        """
 
     def unknown_log_probs(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " tokens"]]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         stream, spans = in_one_stream(sequences, prefixes, end=end)
         log_probs = self.score_stream_in_full(stream).unknown_log_probs
         return [log_probs[span] for span in spans]
 
     def start(self, prefixes: Sequence[Tokens]) -> Rows:
-        """As `LanguageModel.start`. Of a long prefix, only as many tokens are read as the state can depend on."""
+        """Implement `LanguageModel.start`. Of a long prefix, only as many tokens are read as the state can depend
+        on.
+        """
         for prefix in prefixes:
             check_tokens(as_tokens(prefix), self.vocabulary_size)
         prefixes = [prefix[max(0, len(prefix) - self.order + 1) :] for prefix in prefixes]
@@ -99,7 +106,7 @@ class StreamScorer(ABC, ArrayStates["Rows"]):
 
     @abstractmethod
     def advance(self, state: Rows, tokens: Int32[ndarray, " rows"]) -> Rows:
-        """As `LanguageModel.advance`."""
+        """Implement `LanguageModel.advance`."""
 
     @property
     @abstractmethod
@@ -107,18 +114,20 @@ class StreamScorer(ABC, ArrayStates["Rows"]):
         """The state after <s>."""
 
     def _checked(self, tokens: Int32[ndarray, " tokens"]) -> Int32[ndarray, " tokens"]:
-        """The tokens as a contiguous int32 array. Raises SettingError where one is not in the vocabulary."""
+        """Return the tokens as a contiguous int32 array. Raises SettingError where one is not in the vocabulary."""
         check_tokens(tokens, self.vocabulary_size)
         return np.ascontiguousarray(tokens.astype(np.int32, casting="same_kind", copy=False))
 
     def _checked_for(self, state: Rows, tokens: Int32[ndarray, " rows"]) -> Int32[ndarray, " rows"]:
-        """As `_checked`, for one token in each row of a state; raises SettingError if there are more or fewer."""
+        """Return the tokens of `_checked`, for one token in each row of a state; raises SettingError if there are more
+        or fewer.
+        """
         check_rows(tokens, len(state))
         return self._checked(as_tokens(tokens))
 
 
 def run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
-    """Runs kernel(*before, start, stop, *after) for all pieces of the stream, which is the last item of `before`."""
+    """Run kernel(*before, start, stop, *after) for all parts of the stream, which is the last item of `before`."""
     pieces = [(*before, start, stop, *after) for start, stop in pieces_of(before[-1])]
     if len(pieces) > 1:
         run_all(kernel, pieces)
@@ -128,7 +137,7 @@ def run_pieces(kernel: Callable[..., None], before: tuple[Any, ...], after: tupl
 
 
 def pieces_of(stream: Int32[ndarray, " tokens"]) -> list[tuple[int, int]]:
-    """Cuts a stream between documents into pieces of at least PARALLEL_TOKENS, except for the last one."""
+    """Cut a stream between documents into parts of at least PARALLEL_TOKENS, except for the last one."""
     cuts = [0]
     while stream.size - cuts[-1] > 2 * PARALLEL_TOKENS:
         ends = np.flatnonzero(stream[cuts[-1] + PARALLEL_TOKENS : cuts[-1] + 2 * PARALLEL_TOKENS] == END)

@@ -39,7 +39,7 @@ class StupidBackoff:
     why_no_table = "it uses stupid backoff, whose scores are not a distribution; train one with another smoothing"
 
     def __init__(self, frequencies: NGramModel | PaddedModel | ShardedModel, weight: float) -> None:
-        """weight: the factor for each word of context that is dropped."""
+        """Store the frequencies and the weight. weight: the factor for each word of context that is dropped."""
         self.frequencies, self.weight = frequencies, weight
         self.vocabulary_size = frequencies.vocabulary_size
 
@@ -68,7 +68,7 @@ class StupidBackoff:
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
     ) -> list[Float32[ndarray, " tokens"]]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         return self.score_with_lengths(sequences, prefixes=prefixes, end=end)[0]
 
     def score_with_lengths(
@@ -78,18 +78,18 @@ class StupidBackoff:
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Int[ndarray, " tokens"]]]:
-        """The results of `score`, and the lengths of the n-grams that gave them."""
+        """Return the results of `score`, and the lengths of the n-grams that gave them."""
         scores, lengths = self.frequencies.score_with_lengths(sequences, prefixes=prefixes, end=end)
         before = [self.frequencies.begins + (len(prefixes[i]) if prefixes else 0) for i in range(len(scores))]
         rows = zip(scores, lengths, before, strict=True)
         return [self._weighted(row, matched, np.arange(row.size) + 1 + start) for row, matched, start in rows], lengths
 
     def score_stream(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, " tokens"]:
-        """As `Scorer.score_stream`."""
+        """Implement `Scorer.score_stream`."""
         return self._score_stream(stream)[0]
 
     def score_stream_in_full(self, stream: Int32[ndarray, " tokens"]) -> StreamScores:
-        """As `StreamScorer.score_stream_in_full`."""
+        """Return the same as `StreamScorer.score_stream_in_full`."""
         documents = np.split(stream, np.flatnonzero(stream == END) + 1)
         unknown = self.unknown_log_probs(documents, end=False)
         return StreamScores(*self._score_stream(stream), np.concatenate(unknown))
@@ -110,7 +110,7 @@ class StupidBackoff:
         prefixes: Sequence[Int32[ndarray, " prefix"]] | None = None,
         end: bool = True,
     ) -> list[Float32[ndarray, " tokens"]]:
-        """log S(<unk> | context) at every position where `score` gives log S(token | context)."""
+        """Return log S(<unk> | context) at every position where `score` gives log S(token | context)."""
         scores = []
         unknown = np.array([UNKNOWN], np.int32)
         for i, sequence in enumerate(map(as_tokens, sequences)):
@@ -126,7 +126,7 @@ class StupidBackoff:
         return scores
 
     def start(self, *arguments: Any, **keywords: Any) -> NoReturn:
-        """Raises SettingError, as every method that needs a distribution."""
+        """Raise SettingError, as every method that needs a distribution does."""
         raise SettingError(
             "the scores of stupid-backoff do not sum to one, so it can score and rank text but not predict or draw "
             "words; train with another smoothing for that"
@@ -140,6 +140,6 @@ class StupidBackoff:
         lengths: Int[ndarray, " tokens"],
         longest: Int[ndarray, " tokens"],
     ) -> Float32[ndarray, " tokens"]:
-        """The scores, times a factor for each word of context that the document had and the n-gram lacked."""
+        """Return the scores, times a factor for each word of context that the document had and the n-gram lacked."""
         dropped = np.minimum(longest, self.order) - lengths.astype(np.int64)
         return (scores + dropped * math.log(self.weight)).astype(np.float32)

@@ -72,10 +72,12 @@ class TrieModel(StreamScorer):
 
     @abstractmethod
     def _tries(self, state: Contexts) -> Iterable[tuple[slice, Trie, Contexts]]:
-        """Slices of the rows, each with the arrays of a fast trie that has their contexts, and their nodes in it."""
+        """Return slices of the rows, each with the arrays of a fast trie that has their contexts, and their nodes in
+        it.
+        """
 
     def next_log_probs(self, state: Contexts) -> Float32[ndarray, "rows vocab"]:
-        """As `LanguageModel.next_log_probs`."""
+        """Implement `LanguageModel.next_log_probs`."""
         rows = np.empty((len(state), self.vocabulary_size), np.float32)
         for part, trie, contexts in self._tries(state):
             distributions(*trie, self.vocabulary_size, contexts, rows[part])
@@ -83,7 +85,7 @@ class TrieModel(StreamScorer):
         return rows
 
     def stream_rows(self, stream: Int32[ndarray, " tokens"], size: int) -> Iterator[Float32[ndarray, "part vocab"]]:
-        """As `StreamReader.stream_rows`."""
+        """Implement `StreamReader.stream_rows`."""
         check_tokens(stream, self.vocabulary_size)
         for begin in range(0, len(stream), size):
             positions = np.arange(begin, min(begin + size, len(stream)))
@@ -92,7 +94,7 @@ class TrieModel(StreamScorer):
     def log_probs_of(
         self, state: Contexts, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]
     ) -> Float32[ndarray, " pairs"]:
-        """As `LanguageModel.log_probs_of`, but without building the rows."""
+        """Implement `LanguageModel.log_probs_of`, but without building the rows."""
         check_tokens(tokens, self.vocabulary_size)
         log_probs = np.empty(len(tokens), np.float32)
         for part, trie, contexts in self._tries(state):
@@ -104,7 +106,7 @@ class TrieModel(StreamScorer):
         return log_probs
 
     def top(self, state: Contexts, k: int) -> tuple[Float32[ndarray, "rows k"], Int32[ndarray, "rows k"]]:
-        """As `LanguageModel.top`, without computing whole distributions."""
+        """Implement `LanguageModel.top`, without computing whole distributions."""
         if k < 1:
             raise SettingError(f"k is {k}; expected 1 or more")
         shape = len(state), min(k, self.vocabulary_size)
@@ -119,7 +121,7 @@ class TrieModel(StreamScorer):
     def draw(
         self, state: Contexts, uniforms: Float64[ndarray, " rows"], banned: Sequence[int] = ()
     ) -> tuple[Float32[ndarray, " rows"], Int32[ndarray, " rows"]]:
-        """As `LanguageModel.draw`, without computing whole distributions.
+        """Implement `LanguageModel.draw`, without computing whole distributions.
 
         Words seen after longer contexts come first.
         """
@@ -133,13 +135,15 @@ class TrieModel(StreamScorer):
         return log_probs, tokens
 
     def evidence(self, state: Contexts) -> Float32[ndarray, "rows 3"]:
-        """Of each row: the length of the longest context in the table; a table does not say how often it was seen."""
+        """Return, for each row, the length of the longest context in the table; a table does not say how often it was
+        seen.
+        """
         found = np.zeros((len(state), 3), np.float32)
         found[:, 0] = (state != NO_NODE).sum(axis=1)
         return found
 
     def stream_evidence(self, stream: Int32[ndarray, " tokens"]) -> Float32[ndarray, "tokens 3"]:
-        """The `evidence` of the context of each token of a stream, whose documents end with </s>."""
+        """Return the `evidence` of the context of each token of a stream, whose documents end with </s>."""
         lengths = self.score_stream_with_lengths(stream)[1]
         found = np.zeros((len(stream), 3), np.float32)
         found[1:, 0] = np.minimum(lengths[:-1], self.order - 1)
@@ -147,7 +151,8 @@ class TrieModel(StreamScorer):
         return found
 
     def backoff_chain(self, state: Contexts, tokens: Int32[ndarray, " tokens"]) -> list[BackoffStep]:
-        """How the probabilities of some tokens after the first row come about: a step for each context, longest first.
+        """Return how the probabilities of some tokens after the first row come about: a step for each context, longest
+        first.
 
         log P(w | row) is the first log-probability of w that is not NaN, plus the log_backoffs of all steps before it.
         """
@@ -169,9 +174,10 @@ class TrieModel(StreamScorer):
     def continuations(
         self, state: Contexts, context_length: int
     ) -> tuple[Int32[ndarray, " tokens"], Float32[ndarray, " tokens"], Float32[ndarray, " tokens"]]:
-        """The tokens that the table has after this many last tokens of the first row: their ids, ascending, their
-        stored log-probabilities, and those after the context that is shorter by one. Empty where the table lacks the
-        context.
+        """Return the tokens that the table has after this many last tokens of the first row: their ids, ascending,
+        their stored log-probabilities, and those after the context that is shorter by one.
+
+        Empty where the table lacks the context.
         """
         _, (words, log_probs, begin, _), contexts = next(iter(self._tries(state[:1])))
         node = contexts[0, context_length - 1]
@@ -223,7 +229,7 @@ class NGramModel(TrieModel):
         return self.table.level_sizes
 
     def _score(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
-        """unknown: whether to score <unk> at all positions, too."""
+        """Return the scores of a stream. unknown: whether to score <unk> at all positions, too."""
         stream = self._checked(stream)
         scores, lengths = np.empty(stream.size, np.float32), np.empty(stream.size, np.uint8)
         unknown_scores = np.empty(stream.size if unknown else 0, np.float32)
@@ -242,12 +248,12 @@ class NGramModel(TrieModel):
         return unknown_follows(self.table.words, self.table.begin, self.vocabulary_size)
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
-        """As `LanguageModel.advance`."""
+        """Implement `LanguageModel.advance`."""
         tokens = self._checked_for(state, tokens)
         return advance(self.table.words, self.table.begin, self.table.log_backoffs.size, state, tokens)
 
     def stream_rows(self, stream: Int32[ndarray, " tokens"], size: int) -> Iterator[Float32[ndarray, "part vocab"]]:
-        """As `StreamReader.stream_rows`, with one step for each token."""
+        """Implement `StreamReader.stream_rows`, with one step for each token."""
         stream, context = self._checked(stream), np.array(self._begin_state, np.int64)
         for begin in range(0, len(stream), size):
             tokens = stream[begin : begin + size]
@@ -299,7 +305,7 @@ class CompactNGramModel(TrieModel):
         return unpack_table(self.compact)
 
     def _score(self, stream: Int32[ndarray, " tokens"], *, unknown: bool) -> StreamScores:
-        """As `StreamScorer._score`; of lengths, n-grams that were added as suffixes count as well."""
+        """Return the scores of `StreamScorer._score`; of lengths, n-grams that were added as suffixes count as well."""
         of_unknown = self._score_tokens(stream, UNKNOWN)[0] if unknown else np.empty(0, np.float32)
         return StreamScores(*self._score_tokens(stream, _ACTUAL_TOKEN), of_unknown)
 
@@ -313,7 +319,7 @@ class CompactNGramModel(TrieModel):
         return scores, lengths
 
     def advance(self, state: Contexts, tokens: Int32[ndarray, " rows"]) -> Contexts:
-        """As `LanguageModel.advance`."""
+        """Implement `LanguageModel.advance`."""
         tokens = self._checked_for(state, tokens)
         return advance_compact(self.compact.bits, self.compact.layout, self.vocabulary_size, state, tokens)
 

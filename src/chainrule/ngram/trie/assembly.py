@@ -76,7 +76,10 @@ class Trie:
         *,
         node_limit: int,
     ) -> None:
-        """log_probs, log_backoffs: of the unigrams, in nats. node_limit: the largest possible number of nodes."""
+        """Begin with the unigrams.
+
+        log_probs, log_backoffs: of the unigrams, in nats. node_limit: the largest possible number of nodes.
+        """
         size = log_probs.size
         self.level_sizes = [size]
         self.index = narrowest(node_limit)
@@ -100,7 +103,7 @@ class Trie:
         return Table(tuple(self.level_sizes), *records, self.slots, suffixes)
 
     def nodes_of(self, rows: Int32[ndarray, "ngrams order"], length: int) -> Int[ndarray, " ngrams"]:
-        """The nodes of the first `length` words of each row, or NO_NODE. Words must be in the vocabulary."""
+        """Return the nodes of the first `length` words of each row, or NO_NODE. Words must be in the vocabulary."""
         nodes = np.empty(len(rows), self.index)
         find_nodes(self.words, self.begin, self.slots, rows, length, nodes)
         return nodes
@@ -112,7 +115,7 @@ class Trie:
         log_probs: Float32[ndarray, " ngrams"],
         log_backoffs: Float32[ndarray, " ngrams"],
     ) -> Int[ndarray, " ngrams"] | None:
-        """Adds all n-grams of the next order: context nodes and words; log_backoffs is empty at the highest order.
+        """Add all n-grams of the next order: context nodes and words; log_backoffs is empty at the highest order.
 
         Returns for each node of the level its index among the given n-grams, or None if they were sorted already.
         Raises DuplicateNgramError.
@@ -156,7 +159,7 @@ class Trie:
         return source_indices
 
     def ngram(self, node: int) -> list[int]:
-        """The words of the n-gram of a node."""
+        """Return the words of the n-gram of a node."""
         ends = np.cumsum([1, *self.level_sizes]).tolist()
         order = next(n for n, end in enumerate(ends) if node < end)
         spelled = [int(self.words[node])]
@@ -166,7 +169,7 @@ class Trie:
         return spelled[::-1]
 
     def _find_suffixes(self, first_context: int) -> None:
-        """Appends the suffixes of the newest level, and lists the missing ones in `missing`."""
+        """Append the suffixes of the newest level, and list the missing ones in `missing`."""
         size, contexts = self.level_sizes[-1], self.level_sizes[-2]
         if self.order == 2:
             self.suffixes.append(1 + self.words[-size:].astype(self.index) if size else np.empty(0, self.index))
@@ -180,7 +183,7 @@ class Trie:
         self.suffixes.append(suffixes)
 
     def _rows(self, nodes: Int[ndarray, " ngrams"]) -> Int32[ndarray, "ngrams order"]:
-        """The words of the n-grams of nodes of the highest level."""
+        """Return the words of the n-grams of nodes of the highest level."""
         rows = np.empty((len(nodes), self.order), np.int32)
         for k in range(self.order - 1, -1, -1):
             rows[:, k] = self.words[nodes]
@@ -189,7 +192,7 @@ class Trie:
 
 
 def complete_trie(trie: Trie, orphans: dict[int, Extra]) -> Trie:
-    """The trie with the orphans, n-grams whose contexts are missing, by order, and with all blanks.
+    """Return the trie with the orphans, n-grams whose contexts are missing, by order, and with all blanks.
 
     Raises DuplicateNgramError.
     """
@@ -224,7 +227,7 @@ def complete_trie(trie: Trie, orphans: dict[int, Extra]) -> Trie:
 
 
 def _missing_ngrams(trie: Trie, orphans: dict[int, Extra]) -> dict[int, Extra]:
-    """All n-grams to be added, by order; from the highest order down, since a blank can require further ones."""
+    """Return all n-grams to be added, by order; from the highest order down, since a blank can require further ones."""
     extras: dict[int, Extra] = {}
     for order in range(trie.order, 1, -1):
         nothing = Extra.blanks(np.empty((0, order), np.int32))
@@ -247,14 +250,16 @@ def _missing_ngrams(trie: Trie, orphans: dict[int, Extra]) -> dict[int, Extra]:
 
 
 def _backed_off(trie: Trie, extra: Extra, contexts: Int[ndarray, " ngrams"]) -> Float32[ndarray, " ngrams"]:
-    """The log-probabilities of extra n-grams; those of blanks are backed off. All lower orders must be complete."""
+    """Return the log-probabilities of extra n-grams; those of blanks are backed off. All lower orders must be
+    complete.
+    """
     suffixes = trie.nodes_of(np.ascontiguousarray(extra.rows[:, 1:]), trie.order)
     by_backing_off = trie.log_backoffs[contexts] + trie.log_probs[suffixes]
     return np.where(np.isnan(extra.log_probs), by_backing_off, extra.log_probs)
 
 
 def with_suffixes(table: Table) -> tuple[Table, Int[ndarray, " nodes"]]:
-    """The table with all suffixes of its n-grams added, and the suffix of each node; no score changes.
+    """Return the table with all suffixes of its n-grams added, and the suffix of each node; no score changes.
 
     Raises ModelFormatError where the table is damaged.
     """
@@ -268,7 +273,7 @@ def with_suffixes(table: Table) -> tuple[Table, Int[ndarray, " nodes"]]:
 
 
 def check_trie(table: Table) -> None:
-    """Raises ModelFormatError where the table violates the layout: loading does not read the whole table."""
+    """Raise ModelFormatError where the table violates the layout: loading does not read the whole table."""
     bounds = np.array([table.level(order).start for order in range(1, table.order + 1)] + [table.words.size])
     node = run(first_disorder, *table.columns, bounds)
     if node >= 0:
@@ -279,7 +284,7 @@ def check_trie(table: Table) -> None:
 
 
 def _suffixes(table: Table) -> Int[ndarray, " nodes"] | None:
-    """The suffix of each node, the root for unigrams; None if a suffix is missing."""
+    """Return the suffix of each node, the root for unigrams; None if a suffix is missing."""
     suffixes = np.zeros(table.words.size, table.begin.dtype)
     return suffixes if write_suffixes(table.level_sizes, table.words, table.begin, suffixes) else None
 
@@ -290,7 +295,7 @@ def write_suffixes(
     begin: Int[ndarray, " inner+1"],
     suffixes: Int[ndarray, " nodes"],
 ) -> bool:
-    """Writes the suffix of each n-gram of a trie from bigrams on; False where one is missing."""
+    """Write the suffix of each n-gram of a trie from bigrams on; return False where one is missing."""
     for order in range(2, len(level_sizes) + 1):
         contexts, level = level_slice(level_sizes, order - 1), level_slice(level_sizes, order)
         if order == 2:

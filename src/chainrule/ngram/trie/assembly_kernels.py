@@ -27,7 +27,7 @@ _LARGE = 4096  # from this size on, a digit of 11 bits pays off
 
 @allocating_kernel
 def sort_keys(keys: Array, scratch: Array) -> None:
-    """Sorts keys, whose positions ascend already, by word.
+    """Sort keys, whose positions ascend already, by word.
 
     scratch: as large as `keys`; not used for up to _INSERTION_LIMIT keys.
     """
@@ -74,7 +74,7 @@ _BLOCK = 512  # n-grams whose memory is prefetched before the first one is read
 
 @allocating_kernel
 def find_nodes(words: Array, begin: Array, slots: Array, rows: Array, length: int, nodes: Array) -> None:
-    """nodes[i] = the node of the first `length` words of row i, or NO_NODE. Words must be in the vocabulary.
+    """Set nodes[i] to the node of the first `length` words of row i, or NO_NODE. Words must be in the vocabulary.
 
     In sorted files, rows share a prefix with the row before; it is looked up only once.
     """
@@ -115,7 +115,7 @@ def find_nodes(words: Array, begin: Array, slots: Array, rows: Array, length: in
 
 @kernel
 def is_ascending(contexts: Array, words: Array) -> bool:
-    """Whether n-grams are sorted by (context, word), without duplicates."""
+    """Return whether n-grams are sorted by (context, word), without duplicates."""
     for i in range(1, contexts.size):
         if contexts[i - 1] > contexts[i] or (contexts[i - 1] == contexts[i] and words[i - 1] >= words[i]):
             return False
@@ -124,7 +124,7 @@ def is_ascending(contexts: Array, words: Array) -> bool:
 
 @allocating_kernel
 def count_children(contexts: Array, start: int, stop: int, first_context: int, size: int) -> Array:
-    """How many of the n-grams start .. stop follow each of the `size` contexts from first_context on."""
+    """Return how many of the n-grams start .. stop follow each of the `size` contexts from first_context on."""
     counts = np.zeros(size, np.int64)
     for i in range(start, stop):
         counts[contexts[i] - first_context] += 1
@@ -135,7 +135,7 @@ def count_children(contexts: Array, start: int, stop: int, first_context: int, s
 def group_keys(
     contexts: Array, words: Array, start: int, stop: int, first_context: int, cursor: Array, keys: Array
 ) -> None:
-    """Groups the keys of the n-grams start .. stop by context; their indices ascend in each group.
+    """Group the keys of the n-grams start .. stop by context; their indices ascend in each group.
 
     cursor: by context from first_context on, where its next key goes; advanced.
     """
@@ -153,7 +153,7 @@ def group_keys(
 
 @allocating_kernel
 def sort_groups(keys: Array, begin: Array, first_node: int, start: int, stop: int) -> int:
-    """Sorts the keys of contexts start .. stop by word; returns the index of a key whose word occurs twice, or -1."""
+    """Sort the keys of contexts start .. stop by word; return the index of a key whose word occurs twice, or -1."""
     largest = 0
     for context in range(start, stop):
         largest = max(largest, np.int64(begin[context + 1]) - begin[context])
@@ -179,7 +179,7 @@ def write_sorted(
     sorted_log_probs: Array,
     sorted_log_backoffs: Array,
 ) -> None:
-    """Writes words, log-probabilities and backoffs in the order of keys start .. stop; log_backoffs may be empty."""
+    """Write words, log-probabilities and backoffs in the order of keys start .. stop; log_backoffs may be empty."""
     for i in range(start, stop):
         index = keys[i] & _INDEX_MASK
         words[i] = keys[i] >> POSITION_BITS
@@ -192,7 +192,7 @@ def write_sorted(
 def find_suffixes(
     words: Array, begin: Array, first_context: int, start: int, stop: int, context_suffixes: Array, suffixes: Array
 ) -> int:
-    """Writes the node of each n-gram's suffix, or NO_NODE; returns how many are missing.
+    """Write the node of each n-gram's suffix, or NO_NODE; return how many are missing.
 
     The n-grams are the children of contexts first_context + (start .. stop); suffixes[0] belongs to the first child of
     first_context.
@@ -221,7 +221,7 @@ def find_suffixes(
 
 @kernel
 def first_disorder(words: Array, log_probs: Array, begin: Array, log_backoffs: Array, bounds: Array) -> int:
-    """The first node that violates the layout of `table.py`, or -1.
+    """Return the first node that violates the layout of `table.py`, or -1.
 
     Children must follow those of the context before, and be of the next order; words must be in the vocabulary and
     ascend; log-probabilities and backoffs must be possible. bounds: the first node of every order, and the end of the

@@ -34,7 +34,7 @@ def best_words(
     out_log_probs: Array,
     out_words: Array,
 ) -> bool:
-    """The k likeliest words of each row, best first, equal ones by lower id; k is the width of the outputs.
+    """Return the k likeliest words of each row, best first, equal ones by lower id; k is the width of the outputs.
 
     ranked: all words, the likeliest unigrams first. highest: what `highest_children` gives, for as many contexts as it
     has: where the k best so far are better than any child can be, thousands of children are not read. Returns False
@@ -82,7 +82,7 @@ def best_words(
 
 @kernel
 def highest_children(words: Array, log_probs: Array, begin: Array, out: Array) -> None:
-    """The highest log-probability among the children of each of the first contexts; infinity where one is NaN."""
+    """Write the highest log-probability among the children of each of the first contexts; infinity where one is NaN."""
     for context in range(out.size):
         low, high = children(words, begin, context)
         out[context] = -np.inf
@@ -107,7 +107,8 @@ def draw_words(
     out_log_probs: Array,
     out_words: Array,
 ) -> bool:
-    """Draws a word for each row from its distribution without the banned words; False where no word is left to draw.
+    """Draw a word for each row from its distribution without the banned words; return False where no word is left to
+    draw.
 
     Inverts the cumulative distribution at uniforms[row], with the words in the order of the walk. cumulative[w]: the
     sum of the unigram probabilities below w. banned: ascending.
@@ -147,7 +148,7 @@ def _walk(
     cursors: Array,
     target: float,
 ) -> tuple[float, int, float]:
-    """The mass walked over, and the first word at which it exceeds `target`, or -1, with its log-probability.
+    """Return the mass walked over, and the first word at which it exceeds `target`, or -1, with its log-probability.
 
     cursors: scratch; for each context the next child to read, and the end of its children.
     """
@@ -213,7 +214,7 @@ def _walk(
 
 @kernel
 def _rewind(words: Array, begin: Array, inner: int, contexts: Array, shortest: int, cursors: Array) -> None:
-    """Moves the cursors of the contexts from `shortest` on to their first children."""
+    """Move the cursors of the contexts from `shortest` on to their first children."""
     for j in range(shortest, contexts.size):
         cursors[j, 0] = cursors[j, 1] = 0
         if 0 <= contexts[j] < inner:
@@ -222,7 +223,7 @@ def _rewind(words: Array, begin: Array, inner: int, contexts: Array, shortest: i
 
 @kernel
 def _advance_to(words: Array, cursors: Array, shortest: int, word: int) -> bool:
-    """Whether a context from `shortest` on has seen `word`; the words of successive calls must ascend."""
+    """Return whether a context from `shortest` on has seen `word`; the words of successive calls must ascend."""
     for j in range(shortest, cursors.shape[0]):
         while cursors[j, 0] < cursors[j, 1] and words[cursors[j, 0]] < word:
             cursors[j, 0] += 1
@@ -233,7 +234,7 @@ def _advance_to(words: Array, cursors: Array, shortest: int, word: int) -> bool:
 
 @kernel
 def _backoff_of_longer(log_backoffs: Array, inner: int, contexts: Array, j: int) -> float:
-    """The sum of the log backoffs of the contexts longer than the j-th, bit for bit as in `distributions`."""
+    """Return the sum of the log backoffs of the contexts longer than the j-th, bit for bit as in `distributions`."""
     backoff = np.float32(0)
     for longer in contexts[j + 1 :]:
         if 0 <= longer < inner:
@@ -243,7 +244,7 @@ def _backoff_of_longer(log_backoffs: Array, inner: int, contexts: Array, j: int)
 
 @kernel
 def _seen(words: Array, begin: Array, inner: int, contexts: Array, shortest: int, word: int) -> bool:
-    """Whether a context from `shortest` on has seen `word`."""
+    """Return whether a context from `shortest` on has seen `word`."""
     for context in contexts[shortest:]:
         if 0 <= context < inner and child(words, begin, context, word) >= 0:
             return True
@@ -268,7 +269,7 @@ def _is_worse(log_prob: float, word: int, other: float, other_word: int) -> bool
 
 @kernel
 def _push(heap: Array, heap_words: Array, size: int, log_prob: float, word: int) -> int:
-    """Pushes a word on the heap; if the heap is full, replaces the worst one if that is worse. Returns the new size."""
+    """Push a word on the heap; if the heap is full, replace the worst one if that is worse. Returns the new size."""
     if size == heap.size:
         if _is_worse(heap[0], heap_words[0], log_prob, word):
             heap[0], heap_words[0] = log_prob, word
@@ -288,7 +289,7 @@ def _push(heap: Array, heap_words: Array, size: int, log_prob: float, word: int)
 
 @kernel
 def _sift_down(heap: Array, heap_words: Array, size: int) -> None:
-    """Moves the root of a heap of `size` words down to its position."""
+    """Move the root of a heap of `size` words down to its position."""
     index = 0
     while True:
         worst = index

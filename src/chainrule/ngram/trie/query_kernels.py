@@ -32,7 +32,7 @@ _PRIME_3, _HALF = np.uint64(0x165667B19E3779F9), np.uint64(32)
 
 @kernel
 def slot_of(context: int, word: int, size: int) -> int:
-    """The slot at which the search for a child starts, of `size` < 2^32 slots."""
+    """Return the slot at which the search for a child starts, of `size` < 2^32 slots."""
     hashed = np.uint64(context) * _PRIME_1 ^ np.uint64(word) * _PRIME_2
     hashed = ((hashed ^ (hashed >> _HALF)) * _PRIME_3) >> _HALF
     return np.int64((hashed * np.uint64(size)) >> _HALF)
@@ -40,7 +40,7 @@ def slot_of(context: int, word: int, size: int) -> int:
 
 @kernel
 def count_in_long_runs(begin: Array, start: int, stop: int) -> int:
-    """The number of nodes in runs of more than LONG_RUN children of contexts start .. stop."""
+    """Return the number of nodes in runs of more than LONG_RUN children of contexts start .. stop."""
     count = 0
     for context in range(start, stop):
         size = begin[context + 1] - begin[context]
@@ -50,7 +50,7 @@ def count_in_long_runs(begin: Array, start: int, stop: int) -> int:
 
 @allocating_kernel
 def fill_slots(words: Array, begin: Array, slots: Array) -> bool:
-    """Puts the children in long runs into empty slots; False if one would be MAX_PROBES away from its hash."""
+    """Put the children in long runs into empty slots; return False if one would be MAX_PROBES away from its hash."""
     first_slots = np.empty(_INDEX_BLOCK, np.int64)
     for context in range(1, begin.size - 1):
         if begin[context + 1] - begin[context] <= LONG_RUN:
@@ -87,7 +87,7 @@ def fill_part(
     overflow: Array,
     count: int,
 ) -> tuple[int, int]:
-    """Does the share of `fill_slots` that one part of the index has in the children of contexts start .. stop.
+    """Do the share of `fill_slots` that one part of the index has in the children of contexts start .. stop.
 
     size: of the whole index. slots: the part, from slot `first` on. carried: nodes that found no slot in the part
     before, and the slots of their hashes, of which `cursor` are done. overflow: likewise for the next part, with
@@ -115,7 +115,7 @@ def fill_part(
 
 @kernel
 def _insert(node: int, home: int, place: int, size: int, first: int, slots: Array, overflow: Array, count: int) -> int:
-    """Puts a node into the first empty slot from `place` on, or adds it to `overflow`; returns the latter's new count.
+    """Put a node into the first empty slot from `place` on, or add it to `overflow`; return the latter's new count.
 
     That is -1 if the node is too far away from `home`, or if `count` was.
     """
@@ -136,7 +136,7 @@ def _insert(node: int, home: int, place: int, size: int, first: int, slots: Arra
 
 @kernel
 def find_slot(words: Array, low: int, end: int, word: int, slots: Array, slot: int) -> int:
-    """The node of `word` among the children low .. end, searched from `slot` on; -1 if there is none."""
+    """Return the node of `word` among the children low .. end, searched from `slot` on; -1 if there is none."""
     for _ in range(MAX_PROBES):
         node = np.int64(slots[slot])
         if node == 0:
@@ -155,14 +155,14 @@ _BEGIN_NODE = 1 + BEGIN
 
 @kernel
 def children(words: Array, begin: Array, node: int) -> tuple[int, int]:
-    """The children low .. high of context `node`; never high < low, for which `range` may overflow."""
+    """Return the children low .. high of context `node`; never high < low, for which `range` may overflow."""
     low = max(np.int64(begin[node]), 0)
     return low, max(low, min(np.int64(begin[node + 1]), words.size))
 
 
 @kernel
 def child(words: Array, begin: Array, node: int, word: int) -> int:
-    """The node of `word` after context `node`, or NO_NODE."""
+    """Return the node of `word` after context `node`, or NO_NODE."""
     low, end = children(words, begin, node)
     high = end
     while low < high:
@@ -176,7 +176,7 @@ def child(words: Array, begin: Array, node: int, word: int) -> int:
 
 @kernel
 def unknown_child(words: Array, begin: Array, node: int) -> int:
-    """The node of <unk>, whose id is the lowest, after context `node`, or NO_NODE."""
+    """Return the node of <unk>, whose id is the lowest, after context `node`, or NO_NODE."""
     low, end = children(words, begin, node)
     return low if low < end and words[low] == UNKNOWN else NO_NODE
 
@@ -192,10 +192,11 @@ def find_children(
     scratch: Array,
     nodes: Array,
 ) -> None:
-    """nodes[i] = the node of tokens[i] after contexts[i], or NO_NODE. scratch: five rows, at least as long as contexts.
+    """Set nodes[i] to the node of tokens[i] after contexts[i], or NO_NODE.
 
-    All look-ups take one step before any takes the next, and each step prefetches what the next one reads, to overlap
-    cache misses. Long runs of children are searched by hash, short ones by bisection.
+    scratch: five rows, at least as long as contexts. All look-ups take one step before any takes the next, and each
+    step prefetches what the next one reads, to overlap cache misses. Long runs of children are searched by hash, short
+    ones by bisection.
     """
     long_run = LONG_RUN if slots.size > 0 else words.size
     last = words.size - 1
@@ -225,7 +226,7 @@ def find_children(
 
 @kernel
 def in_run(words: Array, low: int, size: int, long_run: int, word: int, slots: Array, slot: int, candidate: int) -> int:
-    """The node of `word` among `size` children from `low` on, or NO_NODE. A long run is searched from `slot` on.
+    """Return the node of `word` among `size` children from `low` on, or NO_NODE. A long run is searched from `slot` on.
 
     candidate: for a long run, the node in that slot; must be below words.size.
     """
@@ -256,7 +257,7 @@ def score_stream(
     lengths: Array,
     unknown: Array,
 ) -> None:
-    """scores[i] = log P(stream[i] | the tokens of its document before it) for i in start .. stop.
+    """Set scores[i] to log P(stream[i] | the tokens of its document before it) for i in start .. stop.
 
     lengths[i]: of the n-gram that matched. unknown[i] = log P(<unk> | the same tokens). Both may be empty. A document
     begins at `start`. Every token must be below the vocabulary size.
@@ -304,7 +305,7 @@ def score_stream(
 
 @allocating_kernel
 def advance(words: Array, begin: Array, inner: int, contexts: Array, tokens: Array) -> Array:
-    """The contexts after one more token in each row. Tokens must be below the vocabulary size."""
+    """Return the contexts after one more token in each row. Tokens must be below the vocabulary size."""
     new = np.full(contexts.shape, NO_NODE, np.int64)
     if contexts.shape[1] == 0:
         return new
@@ -322,8 +323,9 @@ def advance(words: Array, begin: Array, inner: int, contexts: Array, tokens: Arr
 
 @allocating_kernel
 def contexts_along(words: Array, begin: Array, inner: int, context: Array, tokens: Array, out: Array) -> None:
-    """The contexts before each token of a stream: out, (T, N - 1). context: (N - 1,), that before the first; becomes
-    that after the last.
+    """Write the contexts before each token of a stream: out, (T, N - 1).
+
+    context: (N - 1,), that before the first; becomes that after the last.
     """
     for i in range(tokens.size):
         out[i] = context
@@ -340,7 +342,7 @@ def contexts_along(words: Array, begin: Array, inner: int, context: Array, token
 def distributions(
     words: Array, log_probs: Array, begin: Array, log_backoffs: Array, vocabulary_size: int, contexts: Array, out: Array
 ) -> None:
-    """out[row] = log P(. | contexts[row]).
+    """Set out[row] to log P(. | contexts[row]).
 
     Starts from the backed-off unigrams, then overwrites the words that each longer context has seen.
     """
@@ -370,7 +372,7 @@ def distributions(
 def score_pairs(
     words: Array, log_probs: Array, begin: Array, log_backoffs: Array, contexts: Array, rows: Array, tokens: Array
 ) -> Array:
-    """scores[i] = log P(tokens[i] | the context of row rows[i]). Every token is below the vocabulary's size."""
+    """Return scores[i] = log P(tokens[i] | the context of row rows[i]). Every token is below the vocabulary's size."""
     scores = np.empty(tokens.size, np.float32)
     inner = begin.size - 1
     for i in range(tokens.size):

@@ -40,7 +40,7 @@ MIN_NODES = 4096  # that are worth a thread of their own
 
 
 def parts_by_children(begin: Int[ndarray, " inner+1"], contexts: slice, parts: int) -> list[tuple[int, int]]:
-    """Cuts a range of contexts into at most `parts` parts with about as many children each.
+    """Cut a range of contexts into at most `parts` parts with about as many children each.
 
     begin: of all contexts, as in `table.py`.
     """
@@ -52,14 +52,14 @@ def parts_by_children(begin: Int[ndarray, " inner+1"], contexts: slice, parts: i
 
 
 def parts_of(span: slice, max_parts: int = MAX_PARTS) -> list[tuple[int, int]]:
-    """Cuts a span into at most `max_parts` parts of about equal size, in order; an empty span has none."""
+    """Cut a span into at most `max_parts` parts of about equal size, in order; an empty span has none."""
     parts = min(max_parts, (span.stop - span.start) // MIN_NODES + 1)
     edges = np.unique(np.linspace(span.start, span.stop, parts + 1).astype(np.int64)).tolist()
     return list(itertools.pairwise(edges))
 
 
 def narrowest(limit: int) -> type[np.int32] | type[np.int64]:
-    """The smaller integer type that holds 0 .. limit."""
+    """Return the smaller integer type that holds 0 .. limit."""
     return np.int32 if limit < 2**31 else np.int64
 
 
@@ -68,7 +68,7 @@ NODE = np.dtype([("word", np.int32), ("log_prob", np.float32)])
 
 
 def context_type(index: DTypeLike) -> np.dtype[Any]:
-    """The record type of a context. index: the integer type of node numbers."""
+    """Return the record type of a context. index: the integer type of node numbers."""
     width = np.dtype(index).itemsize
     return np.dtype(
         {
@@ -88,7 +88,7 @@ class Records(NamedTuple):
 
 
 def level_slice(level_sizes: Sequence[int], order: int) -> slice:
-    """The nodes of one order; order 0 is the root."""
+    """Return the nodes of one order; order 0 is the root."""
     first = sum(level_sizes[: order - 1]) + 1
     return slice(ROOT, ROOT + 1) if order == 0 else slice(first, first + level_sizes[order - 1])
 
@@ -96,7 +96,7 @@ def level_slice(level_sizes: Sequence[int], order: int) -> slice:
 def context_path(
     level_sizes: Sequence[int], begin: Int[ndarray, " inner+1"], order: int, node: int
 ) -> Int64[ndarray, " order+1"]:
-    """A node of some order and its contexts, by order; all inside their levels, even in a damaged trie."""
+    """Return a node of some order and its contexts, by order; all inside their levels, even in a damaged trie."""
     path = np.zeros(order + 1, np.int64)
     path[order] = node
     for n in range(order - 1, 0, -1):
@@ -132,7 +132,7 @@ class Table:
 
     @cached_property
     def log_probs(self) -> Float32[ndarray, " nodes"]:
-        """In nats, by node."""
+        """The log-probabilities in nats, by node."""
         return self.nodes["log_prob"]
 
     @cached_property
@@ -142,7 +142,7 @@ class Table:
 
     @cached_property
     def log_backoffs(self) -> Float32[ndarray, " inner"]:
-        """In nats, by context."""
+        """The log-backoffs in nats, by context."""
         return self.contexts["log_backoff"][:-1]
 
     @property
@@ -167,11 +167,12 @@ class Table:
         return self.level_sizes[0]
 
     def level(self, order: int) -> slice:
-        """The nodes of one order; order 0 is the root."""
+        """Return the nodes of one order; order 0 is the root."""
         return level_slice(self.level_sizes, order)
 
     def arrays(self) -> dict[str, ndarray]:
-        """The arrays that `from_arrays` takes: two integer columns for each record; floats are stored as their bits.
+        """Return the arrays that `from_arrays` takes: two integer columns for each record; floats are stored as their
+        bits.
 
         Raises EstimationError where a log-probability or backoff is NaN.
         """
@@ -187,7 +188,7 @@ class Table:
 
     @classmethod
     def from_arrays(cls, level_sizes: Sequence[int], arrays: dict[str, ndarray]) -> Table:
-        """The table of arrays from a file, in constant time: checks shapes and types, but not contents.
+        """Return the table of arrays from a file, in constant time: checks shapes and types, but not contents.
 
         Raises ModelFormatError.
         """
@@ -220,7 +221,7 @@ def build_table(
     begin: Int[ndarray, " inner+1"],
     log_backoffs: Float32[ndarray, " inner"],
 ) -> Table:
-    """A table with an index of its long runs, without suffixes."""
+    """Return a table with an index of its long runs, without suffixes."""
     return table_from_records(level_sizes, pack_records(words, log_probs, begin, log_backoffs), None)
 
 
@@ -231,14 +232,14 @@ def table_from_records(
     *,
     memory: int | None = None,
 ) -> Table:
-    """A table with an index of its long runs. suffixes: None if one is missing. memory: see `build_index`."""
+    """Return a table with an index of its long runs. suffixes: None if one is missing. memory: see `build_index`."""
     words, begin = records.nodes["word"], records.contexts["begin"]
     slots = build_index(words, begin, memory=memory)
     return Table(level_sizes, *records, slots, no_suffixes(begin) if suffixes is None else suffixes)
 
 
 def no_suffixes(begin: Int[ndarray, " inner+1"]) -> Int[ndarray, " 0"]:
-    """The empty array of a table that lacks some suffixes."""
+    """Return the empty array of a table that lacks some suffixes."""
     return np.empty(0, begin.dtype)
 
 
@@ -248,7 +249,7 @@ def pack_records(
     begin: Int[ndarray, " inner+1"],
     log_backoffs: Float32[ndarray, " inner"],
 ) -> Records:
-    """Packs arrays into the two arrays of records of a table."""
+    """Pack arrays into the two arrays of records of a table."""
     nodes = np.empty(words.size, NODE)
     contexts = np.zeros(begin.size, context_type(begin.dtype))  # zeros in the padding bytes, too
     nodes["word"], nodes["log_prob"] = words, log_probs
@@ -259,7 +260,7 @@ def pack_records(
 def build_index(
     words: Int32[ndarray, " nodes"], begin: Int[ndarray, " inner+1"], *, memory: int | None = None
 ) -> Int[ndarray, " slots"]:
-    """The hash index of long runs; empty if it cannot be built, as a table works without one.
+    """Return the hash index of long runs; empty if it cannot be built, as a table works without one.
 
     memory: of how many bytes an index that lies on disk may hold; None: it is in memory.
     """
@@ -291,7 +292,7 @@ def _fill_on_disk(
     span: int,
     context_parts: Sequence[tuple[int, int]],
 ) -> bool:
-    """As `fill_slots`, `span` slots and a part of the contexts at a time.
+    """Fill the slots as `fill_slots` does, `span` slots and a part of the contexts at a time.
 
     Nodes that find no slot at the end of a part go on in the next one, where the lowest node still comes first, so the
     index is the same. Those at the end of the last part go on in the first, which is filled again, and so on until

@@ -27,13 +27,13 @@ _BLOCK = 1 << 8  # contexts whose look-ups are interleaved
 
 @kernel
 def _clamp(number: int, largest: int) -> int:
-    """A number from a file, brought into 0 .. largest, as an index."""
+    """Return a number from a file, brought into 0 .. largest, as an index."""
     return min(max(number, 0), largest)
 
 
 @kernel
 def unknown_follows(words: Array, begin: Array, vocabulary_size: int) -> bool:
-    """Whether <unk> was seen after any token. If not, it was seen after no longer context, either."""
+    """Return whether <unk> was seen after any token. If not, it was seen after no longer context, either."""
     for token in range(min(vocabulary_size, begin.size - 2)):
         if unknown_child(words, begin, 1 + token) != NO_NODE:
             return True
@@ -52,7 +52,7 @@ def _score_unknown(
     scores: Array,
     follows: bool,
 ) -> None:
-    """scores[i] = log P(<unk> | contexts[i]), where these are the longest known contexts.
+    """Set scores[i] to log P(<unk> | contexts[i]), where these are the longest known contexts.
 
     Shortens each context until <unk> was seen after it, then adds the backoffs, that of the shortest context first, as
     `score_stream` does.
@@ -110,7 +110,7 @@ def walk_stream(
     unknown: Array,
     follows: bool,
 ) -> None:
-    """As `score_stream`, for a table with suffixes; the results are identical.
+    """Score a stream as `score_stream` does, for a table with suffixes; the results are identical.
 
     follows: whether <unk> was seen after any context; see `unknown_follows`. A lane starts order - 1 tokens before its
     own tokens, with an empty context, and so has the full context when it reaches them.

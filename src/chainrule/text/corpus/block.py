@@ -32,16 +32,16 @@ class Block:
     fields: Sequence[Mapping[str, Any]] | None = None  # all those of the record of each document, where asked for
 
     def documents(self) -> list[str]:
-        """The documents as strings, without their ends."""
+        """Return the documents as strings, without their ends."""
         end = bytes([self.document_end])
         return [document.decode() for document in self.text.tobytes().split(end)[:-1]]
 
     def stops(self) -> Int64[ndarray, " documents"]:
-        """The position after the end of each document."""
+        """Return the position after the end of each document."""
         return np.flatnonzero(self.text == self.document_end) + 1
 
     def select(self, chosen: Bool[ndarray, " documents"], stops: Int64[ndarray, " documents"]) -> Block:
-        """A block of the chosen documents, at least one. stops: from `stops()`."""
+        """Return a block of the chosen documents, at least one. stops: from `stops()`."""
         if chosen.all():
             return self
         text = self.text[np.repeat(chosen, np.diff(stops, prepend=0))]
@@ -52,7 +52,7 @@ class Block:
         )
 
     def pieces(self, size: int) -> Iterator[Block]:
-        """Smaller blocks: each has the documents that begin within the next `size` bytes."""
+        """Yield smaller blocks: each has the documents that begin within the next `size` bytes."""
         stops = self.stops()
         edges = np.flatnonzero(np.diff(np.concatenate([[0], stops[:-1]]) // size, prepend=-1)).tolist()
         for start, stop in itertools.pairwise([*edges, stops.size]):
@@ -64,7 +64,7 @@ class Block:
             yield replace(self, text=text, first=first, numbers=numbers, repaired=repaired, fields=fields)
 
     def locate(self, document: int) -> str:
-        """The location of a document of this block, counted from 1, for messages: "corpus.txt, line 7"."""
+        """Return the location of a document of this block, counted from 1, for messages: "corpus.txt, line 7"."""
         if not self.unit:
             return self.source
         number = self.first + document - 1 if self.numbers is None else self.numbers[document - 1]
@@ -72,11 +72,11 @@ class Block:
 
 
 def byte_array(data: bytes) -> UInt8[ndarray, " bytes"]:
-    """Bytes as a writable array: Numba would compile every kernel again for read-only ones."""
+    """Return bytes as a writable array: Numba would compile every kernel again for read-only ones."""
     return np.frombuffer(bytearray(data), np.uint8)
 
 
 def block_of_texts(texts: Sequence[str], name: str = "the texts") -> Block:
-    """A block of texts, each a document, whatever its line ends. name: for errors."""
+    """Return a block of several texts, each a document, whatever its line ends. name: for errors."""
     data = b"".join(text.encode("utf-8", "replace") + bytes([NEVER_IN_UTF8]) for text in texts)
     return Block(byte_array(data), name, 1, NEVER_IN_UTF8, "")

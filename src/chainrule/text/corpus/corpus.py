@@ -49,7 +49,7 @@ class Source(Protocol):
         """
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """The documents, in blocks. progress: a callback that gets `task` and the bytes read so far."""
+        """Return the documents, in blocks. progress: a callback that gets `task` and the bytes read so far."""
         ...
 
 
@@ -61,7 +61,7 @@ class ReadSource(Source, Protocol):
         """Its files, without standard input."""
 
     def blocks_as_they_come(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """As `blocks`, but the documents of a pipe as soon as they arrive."""
+        """Return the blocks of `blocks`, but the documents of a pipe as soon as they arrive."""
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,16 @@ class Lines:
         return {"data": {self.name: hashlib.sha256(self._joined()).hexdigest()}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """As `Source.blocks`. Raises TextError if there is no line."""
+        """Implement `Source.blocks`. Raises TextError if there is no line."""
         if not self.lines:
             raise TextError(f"{self.name}: there is no text in it; at least one line is needed")
         yield Block(byte_array(self._joined()), self.name, 1, numbers=self.numbers)
 
     def texts(self) -> list[str]:
-        """The lines as they were given, with the newlines inside them, for what changes texts rather than learns from
-        them. A newline at the end is dropped.
+        """Return the lines as they were given, with the newlines inside them, for what changes texts rather than learns
+        from them.
+
+        A newline at the end is dropped.
         """
         lines = (line.removesuffix("\n").removesuffix("\r") for line in self.lines)
         return [line.encode("utf-8", "replace").decode() for line in lines]
@@ -128,7 +130,9 @@ class Corpus:
 
     @classmethod
     def of(cls, sources: Paths, reading: Reading | None = None) -> Corpus:
-        """The corpus of some paths. Raises TextError if one is missing, or a folder without text; SettingError."""
+        """Return the corpus of some paths. Raises TextError if one is missing, or a folder without text;
+        SettingError.
+        """
         reading = reading or Reading()
         names = tuple(as_paths(sources))
         if names.count(STANDARD_INPUT) > 1:
@@ -155,7 +159,9 @@ class Corpus:
         return {"data": dict(self.digests), "reading": self.reading.record, "repaired": dict(self.repairs)}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """As `Source.blocks`. Raises TextError if a source cannot be read or is not UTF-8, or if all are empty."""
+        """Implement `Source.blocks`. Raises TextError if a source cannot be read or is not UTF-8, or if all are
+        empty.
+        """
         is_empty = True
         for block in self._blocks(progress, task, wait=True):
             is_empty = False
@@ -166,7 +172,7 @@ class Corpus:
     def blocks_as_they_come(
         self, progress: Progress = silent, task: str = "reading", *, fields: bool = False
     ) -> Iterator[Block]:
-        """As `blocks`, but yields the documents of a pipe as soon as they arrive, before it is closed.
+        """Yield the blocks of `blocks`, but the documents of a pipe as soon as they arrive, before it is closed.
 
         fields: whether blocks keep the other fields of records. Raises TextError if a source cannot be read or is not
         UTF-8.
@@ -200,7 +206,7 @@ _LIKE_A_PATH = re.compile(r"[/\\]|^\S*\.\w+$|^$")  # with a folder or a suffix
 
 
 def source_of(text: Source | Paths, document: Document | None = None) -> Source:
-    """A Source as it is; paths as a Corpus. document: see `read_as`. Raises as `Corpus.of`."""
+    """Return a Source unchanged; paths as a Corpus. document: see `read_as`. Raises as `Corpus.of`."""
     if isinstance(text, Source) and not isinstance(text, type):  # the class Lines itself has a Source's attributes
         return text
     paths = as_paths(text)
@@ -214,9 +220,9 @@ def source_of(text: Source | Paths, document: Document | None = None) -> Source:
 
 
 def read_as(corpus: Corpus, document: Document | None) -> Corpus:
-    """The corpus with the given kind of documents, such as that of a model's training text.
+    """Return the corpus with the given kind of documents, such as that of a model's training text.
 
-    A corpus whose reading sets a kind already, or that cannot have such documents, stays as it is.
+    A corpus whose reading sets a kind already, or that cannot have such documents, stays unchanged.
     """
     files = [file for of_source in corpus.files for file in of_source]
     is_set = corpus.reading.document is not None or (document == "file" and corpus.reading.field is not None)
@@ -226,7 +232,7 @@ def read_as(corpus: Corpus, document: Document | None) -> Corpus:
 
 
 def _files_of(name: str, reading: Reading) -> tuple[str, ...]:
-    """A source's files: itself, or all files below a folder, in the order of their names."""
+    """Return a source's files: itself, or all files below a folder, in the order of their names."""
     if name == STANDARD_INPUT:
         return (name,)
     if not os.path.exists(name):
@@ -252,14 +258,14 @@ def _files_of(name: str, reading: Reading) -> tuple[str, ...]:
 
 
 def _files_below(folder: str) -> Iterator[str]:
-    """All files in a folder, without those in hidden folders. Raises OSError."""
+    """Yield all files in a folder, without those in hidden folders. Raises OSError."""
     for inner, folders, names in os.walk(folder, onerror=_raise):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (os.path.join(inner, name) for name in names)
 
 
 def unread_tables(corpus: Corpus) -> dict[str, int]:
-    """How many .csv files there are in each folder of a corpus that reads none, where there are any."""
+    """Return how many .csv files there are in each folder of a corpus that reads none, where there are any."""
     if ".csv" in corpus.reading.suffixes:
         return {}
     folders = [name for name in corpus.sources if os.path.isdir(name)]
@@ -280,7 +286,10 @@ def _file_blocks(
     wait: bool,
     fields: bool,
 ) -> Iterator[tuple[Block, float]]:
-    """The blocks of a file, each with the number of bytes read so far. At the end, adds to `digests` and `unended`."""
+    """Yield the blocks of a file, each with the number of bytes read so far.
+
+    At the end, adds to `digests` and `unended`.
+    """
     from chainrule.text.corpus.csv_table import table_blocks
     from chainrule.text.corpus.parquet import parquet_blocks, parquet_digest
 
@@ -307,7 +316,7 @@ def _file_blocks(
 
 
 def _listing_digest(folder: str, digests: dict[str, str]) -> str:
-    """The SHA-256 of what sha256sum prints for a folder's files, with names relative to the folder."""
+    """Return the SHA-256 of what sha256sum prints for a folder's files, with names relative to the folder."""
     digest = hashlib.sha256()
     for file, its_digest in digests.items():
         path = os.path.relpath(file, folder).replace(os.sep, "/")

@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 def table_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True, fields: bool = False) -> Iterator[Block]:
-    """The rows of a table as records, in blocks. Raises TextError with file and line.
+    """Yield the rows of a table as records, in blocks. Raises TextError with file and line.
 
     wait: as for `line_blocks`. fields: whether blocks keep the other columns, too.
     """
@@ -52,9 +52,9 @@ def table_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True, fie
 
 
 def rows_by_block(name: str, blocks: Iterator[Block]) -> Iterator[tuple[list[Row], int]]:
-    """The rows in some lines, a block at a time, without empty ones; and the repairs of each block. Raises TextError.
+    """Yield the rows in some lines, a block at a time, without empty ones; and the repairs of each block.
 
-    name: that of the file, whose suffix says whether it is TSV.
+    Raises TextError. name: that of the file, whose suffix says whether it is TSV.
     """
     if text_suffix(name) == ".tsv":
         for block in blocks:
@@ -81,7 +81,7 @@ def rows_by_block(name: str, blocks: Iterator[Block]) -> Iterator[tuple[list[Row
 
 
 def rows_of(name: str, encoding: str = UTF_8) -> Iterator[Row]:
-    """The rows of a file, which may be compressed. Raises TextError."""
+    """Yield the rows of a file, which may be compressed. Raises TextError."""
     with open_stream(name, encoding) as stream:
         for rows, _ in rows_by_block(name, line_blocks(stream, "strict")):
             yield from rows
@@ -91,8 +91,8 @@ _UNENDED = "unexpected end of data"
 
 
 def _complete_rows(lines: Sequence[str], delimiter: str) -> tuple[list[tuple[list[str], int]], int, csv.Error | None]:
-    """The rows that end in these lines, each with the index of its first line; the number of their lines; and what is
-    wrong with the rest, if anything.
+    """Return the rows that end in these lines, each with the index of its first line; the number of their lines; and
+    what is wrong with the rest, if anything.
     """
     reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
     rows: list[tuple[list[str], int]] = []
@@ -108,12 +108,12 @@ def _complete_rows(lines: Sequence[str], delimiter: str) -> tuple[list[tuple[lis
 
 
 def _delimiter(header: str) -> str:
-    """What the cells of the first line are between."""
+    """Return the character between the cells of the first line."""
     return next((character for character in ",;\t" if character in header), ",")
 
 
 def check_width(row: Row, names: Sequence[str], name: str) -> None:
-    """Raises TextError unless a row has a cell for each column."""
+    """Raise TextError unless a row has a cell for each column."""
     if len(row.cells) != len(names):
         raise TextError(
             f"{name}, line {row.line}: found {len(row.cells)} columns; expected {len(names)}: {', '.join(names)}"
@@ -121,7 +121,7 @@ def check_width(row: Row, names: Sequence[str], name: str) -> None:
 
 
 def _column_of(field: str, names: Sequence[str], place: str) -> int:
-    """The index of the column with the texts. Raises TextError, also where a name is that of two columns."""
+    """Return the index of the column with the texts. Raises TextError, also where a name is that of two columns."""
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
         raise TextError(f"{place}: two columns are called {twice!r}; give each its own name")

@@ -52,7 +52,7 @@ class Ingredient:
             self.of_documents += block.stops().size
 
     def draw(self, wanted: int, seed: Sequence[int]) -> Iterator[Block]:
-        """Draws documents of `wanted` bytes in total, in their order, TURN_BYTES at a time.
+        """Draw documents of `wanted` bytes in total, in their order, TURN_BYTES at a time.
 
         More than the text has: all of them as often as fits, then some.
         """
@@ -65,7 +65,7 @@ class Ingredient:
         yield from self._draw_once(wanted, seed)
 
     def _draw_once(self, wanted: int, seed: Sequence[int]) -> Iterator[Block]:
-        """As `draw`, no document twice."""
+        """Draw documents as `draw` does, no document twice."""
         # Only the raw stream of a bit generator is the same in all versions of NumPy.
         generator = np.random.PCG64(np.random.SeedSequence(seed))
         left = self.of_bytes
@@ -106,7 +106,7 @@ class Mix:
         size: int | None = None,
         reading: Reading | None = None,
     ) -> Mix:
-        """A mix of files or folders with the given shares of bytes.
+        """Return a mix of files or folders with the given shares of bytes.
 
         size: in bytes; texts that are too short for their share of it are repeated. By default, the scarcest text is
         used whole, and no document twice. Raises SettingError if the shares do not add up to one, or a file is named
@@ -140,7 +140,7 @@ class Mix:
         return {**merged, "mix": {"seed": self.seed, **sized, "texts": [part.as_record() for part in self.ingredients]}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """As `Source.blocks`. Raises TextError."""
+        """Implement `Source.blocks`. Raises TextError."""
         if not self._measured:
             for part in self.ingredients:
                 part.measure(progress)

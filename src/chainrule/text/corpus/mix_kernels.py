@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 @kernel
 def choose(sizes: Array, draws: Array, wanted: int, left: int, chosen: Array) -> tuple[int, int]:
-    """Chooses documents with about `wanted` of the `left` bytes of a text, every byte with equal probability.
+    """Choose documents with about `wanted` of the `left` bytes of a text, every byte with equal probability.
 
     Returns `wanted` and `left` for the next documents. In the end, the bytes chosen differ from those wanted by less
     than one document.

@@ -24,7 +24,7 @@ _BUFFER_BYTES = 1 << 20  # of a column, read at a time, instead of a whole row g
 
 
 def parquet_blocks(name: str, reading: Reading, *, fields: bool = False) -> Iterator[tuple[Block, float]]:
-    """The rows of a file as records, in blocks, each with the share of rows read so far.
+    """Yield the rows of a file as records, in blocks, each with the share of rows read so far.
 
     fields: whether blocks keep the other columns, too. Raises TextError, also if pyarrow is not installed.
     """
@@ -52,7 +52,7 @@ def parquet_blocks(name: str, reading: Reading, *, fields: bool = False) -> Iter
 
 
 def parquet_digest(name: str) -> str:
-    """The SHA-256 of the file. Raises TextError."""
+    """Return the SHA-256 of the file. Raises TextError."""
     try:
         with open(name, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -61,7 +61,7 @@ def parquet_digest(name: str) -> str:
 
 
 def pyarrow_for(name: str) -> tuple[Any, Any]:
-    """The library and its part for Parquet. Raises TextError with the file's name if it is not installed."""
+    """Return the library and its part for Parquet. Raises TextError with the file's name if it is not installed."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -85,7 +85,7 @@ def _check_column(name: str, schema: Any, field: str) -> None:
 
 
 def _check_expansion(name: str, size: int) -> None:
-    """Refuses decompression bombs: a page of Parquet may repeat one string a million times."""
+    """Refuse decompression bombs: a page of Parquet may repeat one string a million times."""
     if size > max(EXPANSION_BYTES, EXPANSION * file_size(name)):
         raise TextError(
             f"{name}: expands to more than {size:,} bytes of text, over {EXPANSION} times its own size, like a "

@@ -50,14 +50,14 @@ def kind_of(beginning: bytes) -> str | None:
 
 
 def lines_of(path: str | os.PathLike[str], encoding: str = UTF_8) -> Iterator[str]:
-    """The lines of a file such as a list of words; it may be compressed. Raises TextError."""
+    """Yield the lines of a file such as a list of words; it may be compressed. Raises TextError."""
     with open_stream(os.fspath(path), encoding) as stream:
         for block in line_blocks(stream, "strict"):
             yield from block.documents()
 
 
 def line_blocks(stream: ByteStream, rule: EncodingErrors, *, wait: bool = True) -> Iterator[Block]:
-    """Reads lines as documents. Raises TextError.
+    """Read lines as documents. Raises TextError.
 
     wait: whether to fill blocks; if False, a block has the lines that have arrived, which suits pipes.
     """
@@ -69,7 +69,7 @@ def line_blocks(stream: ByteStream, rule: EncodingErrors, *, wait: bool = True) 
 
 
 def file_block(stream: ByteStream, rule: EncodingErrors) -> Block:
-    """Reads a whole file as one document, without a newline at its end. Raises TextError."""
+    """Read a whole file as one document, without a newline at its end. Raises TextError."""
     (raw,) = _ended_by_newlines(stream, whole=True)
     text, _, places = _clean(raw, rule, stream.name, 1, 0)
     text[-1] = NEVER_IN_UTF8
@@ -77,7 +77,7 @@ def file_block(stream: ByteStream, rule: EncodingErrors) -> Block:
 
 
 def invalid_utf8(text: Bytes, place: str) -> TextError:
-    """The error for a text that is not UTF-8. place: the location and the byte, for the message."""
+    """Return the error for a text that is not UTF-8. place: the location and the byte, for the message."""
     kind = kind_of(text[:6].tobytes())
     if kind is None and 0 in text[:4096]:
         kind = "it looks like a binary file"
@@ -89,7 +89,7 @@ def invalid_utf8(text: Bytes, place: str) -> TextError:
 
 
 def _ended_by_newlines(stream: ByteStream, *, wait: bool = True, whole: bool = False) -> Iterator[Bytes]:
-    """The bytes of a stream, split after newlines unless `whole`; a last line without a newline gets one."""
+    """Yield the bytes of a stream, split after newlines unless `whole`; a last line without a newline gets one."""
     held: list[Bytes] = []  # of a line whose end has not been read yet
     held_size = 0
     rest = np.empty(0, np.uint8)  # bytes after the last newline
@@ -119,14 +119,15 @@ def _ended_by_newlines(stream: ByteStream, *, wait: bool = True, whole: bool = F
 
 
 def _after_last_newline(data: Bytes) -> int:
-    """The position after the last newline; 0 if there is none."""
+    """Return the position after the last newline; 0 if there is none."""
     start = max(data.size - _TAIL, 0)
     index = data[start:].tobytes().rfind(b"\n")
     return start + index + 1 if index >= 0 or start == 0 else data[:start].tobytes().rfind(b"\n") + 1
 
 
 def _clean(text: Bytes, rule: EncodingErrors, name: str, line: int, place: int) -> tuple[Bytes, int, int]:
-    """The text without a byte-order mark and carriage returns at line ends; the numbers of newlines and of repairs.
+    """Return the text without a byte-order mark and carriage returns at line ends; the numbers of newlines and of
+    repairs.
 
     line, place: the line and offset of the first byte, for messages.
     """
@@ -148,7 +149,9 @@ def _clean(text: Bytes, rule: EncodingErrors, name: str, line: int, place: int) 
 
 
 def _scan(text: Bytes) -> tuple[int | None, int, bool]:
-    """The position of the first byte that is not UTF-8; and before it, the newlines, and if any carriage return."""
+    """Return the position of the first byte that is not UTF-8; and before it, the newlines, and if any carriage
+    return.
+    """
     lines, has_returns = 0, False
     for start, window in windows(text):
         try:

@@ -84,7 +84,7 @@ class Reading(Options):
             raise SettingError(f"suffixes: found {bad or 'none'}, expected suffixes with their dot, such as .txt")
 
     def format_of(self, name: str) -> Format:
-        """The format of a file with this name. Raises SettingError if it cannot have such documents."""
+        """Return the format of a file with this name. Raises SettingError if it cannot have such documents."""
         by_name = FORMATS.get(text_suffix(name), "plain")
         if self.document == "file" and by_name != "plain":
             raise SettingError(
@@ -109,16 +109,16 @@ class Reading(Options):
         return settings
 
     def document_of(self, name: str) -> Document:
-        """The kind of document in a file with this name."""
+        """Return the kind of document in a file with this name."""
         return self.document or ("record" if self.field is not None or text_suffix(name) in FORMATS else "line")
 
     def takes(self, name: str) -> bool:
-        """Whether a file with this name is read from a folder."""
+        """Return whether a file with this name is read from a folder."""
         return text_suffix(name) in self.suffixes and not PurePath(name).name.startswith(".")
 
 
 def check_encoding(name: str) -> None:
-    """Raises SettingError unless this is the name of an encoding of text."""
+    """Raise SettingError unless this is the name of an encoding of text."""
     try:
         "".encode(name)
     except (LookupError, ValueError, TypeError):
@@ -129,12 +129,12 @@ def check_encoding(name: str) -> None:
 
 
 def is_utf_8(encoding: str) -> bool:
-    """Whether this is a name of UTF-8, such as utf8."""
+    """Return whether this is a name of UTF-8, such as utf8."""
     return codecs.lookup(encoding).name == UTF_8
 
 
 def document_in(*records: Mapping[str, Any]) -> Document | None:
-    """The kind of document, from the records of texts or models.
+    """Return the kind of document, from the records of some texts or models.
 
     None if records disagree, or file names decided, or no record has it.
     """
@@ -145,19 +145,21 @@ def document_in(*records: Mapping[str, Any]) -> Document | None:
 
 
 def may_hold(name: str, document: Document | None) -> bool:
-    """Whether a file with this name can have such documents: .txt has no records, and .jsonl has only records."""
+    """Return whether a file with this name can have such documents: .txt has no records, and .jsonl has only
+    records.
+    """
     if document == "file":
         return text_suffix(name) not in FORMATS
     return document != "record" or text_suffix(name) != ".txt"
 
 
 def text_suffix(name: str) -> str:
-    """A name's suffix in lower case, without that of a compression: .txt for a.TXT.gz."""
+    """Return a name's suffix in lower case, without that of a compression: .txt for a.TXT.gz."""
     path = PurePath(name.lower())
     return path.with_suffix("").suffix if path.suffix in COMPRESSIONS else path.suffix
 
 
 def compression_suffix(name: str) -> str:
-    """The suffix of a compressed file's name; empty for other files."""
+    """Return the suffix of a compressed file's name; empty for other files."""
     suffix = PurePath(name.lower()).suffix
     return suffix if suffix in COMPRESSIONS else ""

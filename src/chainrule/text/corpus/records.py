@@ -32,7 +32,7 @@ _SHOWN = 8  # fields named in a message, at most
 
 
 def raise_error(error: TextError) -> None:
-    """An `OnBad` that raises the error."""
+    """Raise the error, as an `OnBad`."""
     raise error
 
 
@@ -49,7 +49,7 @@ class Documents:
     fields: list[Mapping[str, Any]] | None = None  # of the record of each document, if they are kept
 
     def add(self, text: bytes, number: int, fields: Mapping[str, Any] | None = None) -> None:
-        """Adds a record. text: valid UTF-8. fields: all of its fields."""
+        """Add a record. text: valid UTF-8. fields: all of its fields."""
         text = text.replace(b"\r\n", b"\n")
         if self.reading.document == "line":
             lines = text.removesuffix(b"\n").split(b"\n")
@@ -62,7 +62,7 @@ class Documents:
             self.fields += [fields or {}] * len(lines)
 
     def block(self) -> Block | None:
-        """The block of all records added, if any."""
+        """Return the block of all records added, if any."""
         if not self.pieces:
             return None
         end = LINE_FEED if self.reading.document == "line" else NEVER_IN_UTF8
@@ -74,7 +74,7 @@ class Documents:
 
 
 def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True, fields: bool = False) -> Iterator[Block]:
-    """Reads lines that are JSON objects with a text field; skips empty lines. Raises TextError with file and line.
+    """Read lines that are JSON objects with a text field; skip empty lines. Raises TextError with file and line.
 
     fields: whether blocks keep all fields of the objects.
     """
@@ -102,7 +102,7 @@ def json_objects(
     encoding_errors: EncodingErrors = "strict",
     exact: bool = False,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a file of JSON lines, compressed or not, each with its location; - is standard input.
+    """Yield the objects of a file of JSON lines, compressed or not, each with its location; - is standard input.
 
     Skips empty lines. on_bad: a callback that gets a TextError with file and line for each line that is no object.
     exact: whole numbers stay whole, to be written again; otherwise they are floats, see `as_written`.
@@ -122,7 +122,7 @@ def json_objects(
 
 
 def _json_object(line: bytes, fields: str = "", decoder: json.JSONDecoder = _JSON) -> dict[str, Any]:
-    """Parses a line. fields: the fields that it should have, for the message. Raises TextError."""
+    """Parse a line. fields: the fields that it should have, for the message. Raises TextError."""
     try:
         record: Any = decoder.decode(line.decode())
     except json.JSONDecodeError as error:
@@ -138,7 +138,7 @@ def _json_object(line: bytes, fields: str = "", decoder: json.JSONDecoder = _JSO
 
 
 def _text_of(record: dict[str, Any], reading: Reading) -> tuple[bytes, int]:
-    """The text field of a JSON object, and the number of lone surrogates repaired in it. Raises TextError."""
+    """Return the text field of a JSON object, and the number of lone surrogates repaired in it. Raises TextError."""
     if reading.text_field not in record:
         raise TextError(f"there is no field {reading.text_field!r}; {suggest_fields(record)}")
     text = record[reading.text_field]
@@ -154,7 +154,7 @@ def _text_of(record: dict[str, Any], reading: Reading) -> tuple[bytes, int]:
 
 
 def _reason(name: str, reading: Reading) -> str:
-    """Why a file with this name is read as JSON lines, for messages, if its name does not say it."""
+    """Say why a file with this name is read as JSON lines, for messages, if its name does not say it."""
     if FORMATS.get(text_suffix(name)) == "json":
         return ""
     reason = "document='record'" if reading.field is None else f"field={reading.field!r}"
@@ -162,25 +162,28 @@ def _reason(name: str, reading: Reading) -> str:
 
 
 def _kind(value: Any) -> str:
-    """The kind of a JSON value, for messages."""
+    """Return the kind of a JSON value, for messages."""
     kinds = {dict: "an object", list: "a list", str: "a string", float: "a number", bool: "true or false"}
     return kinds.get(type(value), "null")
 
 
 def read_field(record: dict[str, Any], field: str, place: str) -> Any:
-    """The value of a field, as written in the file. Raises TextError with its location if there is no such field."""
+    """Return the value of a field, as written in the file.
+
+    Raises TextError with its location if there is no such field.
+    """
     if field not in record:
         raise TextError(f"{place}: there is no field {field!r}; {suggest_fields(record, '')}")
     return as_written(record[field])
 
 
 def as_written(value: Any) -> Any:
-    """2 for 2.0, since JSON's whole numbers are parsed as floats here; any other value as it is."""
+    """Return 2 for 2.0, since JSON's whole numbers are parsed as floats here; any other value unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def suggest_fields(names: Any, options: str = "Reading(field=...)") -> str:
-    """Names the fields that exist, for a message that one is missing. options: the settings that choose fields."""
+    """Name the fields that exist, for a message that one is missing. options: the settings that choose fields."""
     shown = [repr(name) for name in list(names)[:_SHOWN]]
     more = ", ..." if len(names) > _SHOWN else ""
     which = f"; choose one with {options}" if options else ""
@@ -188,13 +191,17 @@ def suggest_fields(names: Any, options: str = "Reading(field=...)") -> str:
 
 
 def after_fields(own: dict[str, Any], fields: Mapping[str, Any], text_field: str) -> dict[str, Any]:
-    """Figures of a text after the fields of its record, for JSON; that with the text is there under its name, too."""
+    """Return figures of a text after the fields of its record, for JSON; that with the text is there under its name,
+    too.
+    """
     beside = as_json(fields_beside(fields, own, text_field))
     return {**beside, **({text_field: own["text"]} if fields else {}), **own}
 
 
 def as_json(value: Any) -> Any:
-    """A value of a record as JSON can write it: dates and bytes of Parquet as strings, what is not finite as null."""
+    """Return a value of a record as JSON can write it: dates and bytes of Parquet as strings, what is not finite as
+    null.
+    """
     if isinstance(value, dict):
         return {str(name): as_json(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -205,14 +212,14 @@ def as_json(value: Any) -> Any:
 
 
 def fields_beside(fields: Mapping[str, Any], own: Mapping[str, Any], text_field: str) -> dict[str, Any]:
-    """The fields of a record beside its text; one that has a name of `own` is called record_NAME."""
+    """Return the fields of a record beside its text; one that has a name of `own` is called record_NAME."""
     return {f"record_{name}" if name in own else name: value for name, value in fields.items() if name != text_field}
 
 
 def columns_beside(
     fields: Sequence[Mapping[str, Any]], columns: Mapping[str, list[Any]], rows: Sequence[int], text_field: str
 ) -> Iterator[Mapping[str, list[Any]]]:
-    """The columns of a table with the fields of its records before them, see `fields_beside`.
+    """Yield the columns of a table with the fields of its records before them, see `fields_beside`.
 
     fields: of each record; none, if there are no records. rows: how many rows each record has. Records with different
     fields come one by one.

@@ -23,14 +23,14 @@ _TOPICS = "topics"
 
 
 def sample_lines(progress: Progress = silent) -> list[str]:
-    """The lines of the sample text, without empty ones and without indentation."""
+    """Return the lines of the sample text, without empty ones and without indentation."""
     lines = [" ".join(line.split()) for _, text in _entries() for line in text.splitlines() if line.strip()]
     progress("reading Python's documentation", 1, 1)
     return lines
 
 
 def sample_docstrings() -> list[tuple[str, str]]:
-    """The docstrings of the sample text, each with the name of its top-level package or module."""
+    """Return the docstrings of the sample text, each with the name of its top-level package or module."""
     return [(name, text) for name, text in _entries() if name != _TOPICS]
 
 

@@ -46,7 +46,7 @@ _LONGEST = 40  # characters
 
 
 def exact_shares(shares: Iterable[Share]) -> tuple[Fraction, ...]:
-    """The shares as fractions. Raises SettingError if one is not in (0, 1], or if they do not add up to one."""
+    """Return the shares as fractions. Raises SettingError if one is not in (0, 1], or if they do not add up to one."""
     shares = tuple(shares)
     fractions = tuple(map(_fraction, shares))
     total = sum(fractions)
@@ -74,10 +74,10 @@ def _fraction(share: Share) -> Fraction:
 
 
 def turns(shares: Sequence[Fraction]) -> Iterator[int]:
-    """An endless schedule: the index of the share whose turn it is. After n turns, a share s has had at least n s - 1.
+    """Yield an endless schedule: the index of the share whose turn it is.
 
-    Earliest deadline first: a share of 1/10 must have a turn among the first ten, and mostly gets the tenth. Ties go to
-    the first share.
+    After n turns, a share s has had at least n s - 1. Earliest deadline first: a share of 1/10 must have a turn among
+    the first ten, and mostly gets the tenth. Ties go to the first share.
     """
     counts = [0] * len(shares)
     while True:
@@ -117,7 +117,7 @@ class Part:
 
 
 def split(source: Source, shares: Mapping[str, Share], progress: Progress = silent) -> dict[str, Part]:
-    """Divides a text into named parts, in memory.
+    """Divide a text into named parts, in memory.
 
     Raises SettingError if the shares do not add up to one, TextError if a part would be empty.
 
@@ -137,7 +137,7 @@ def write_split(
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> dict[str, DocumentFile]:
-    """Divides a text as `split` does, into files: plain text, a document a line, or JSON lines; either compressed.
+    """Divide a text as `split` does, into files: plain text, a document a line, or JSON lines; either compressed.
 
     shares: by the names of the files. Returns for each how many documents and bytes it got. Raises SettingError,
     TextError, OutputError.
@@ -157,7 +157,7 @@ def write_split(
 
 
 def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part, Part]:
-    """Holds out every tenth run of 50 lines, or every tenth line of a text shorter than 500 lines.
+    """Hold out every tenth run of 50 lines, or every tenth line of a text shorter than 500 lines.
 
     Raises TextError if there are fewer than ten lines.
     """
@@ -172,7 +172,7 @@ def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part
 def divide(
     source: Source, shares: Sequence[Fraction], progress: Progress = silent, task: str = "reading"
 ) -> Iterator[tuple[int, Block]]:
-    """All documents of a source, in blocks, each with the index of its part.
+    """Yield all documents of a source, in blocks, each with the index of its part.
 
     Lines are dealt in runs of 50, or one by one if the text is too short for a run in every part. Whole files and
     records are assigned by their SHA-256. Raises TextError at the end if a part is empty.
@@ -201,7 +201,7 @@ def divide(
 
 
 def _first_lines(blocks: Iterator[Block], needed: int) -> tuple[list[Block], int]:
-    """Blocks until they have the number of lines needed; and their number of lines."""
+    """Return blocks until they have the number of lines needed; and their number of lines."""
     first_blocks = []
     lines = 0
     for block in blocks:
@@ -220,7 +220,7 @@ class _Runs:
         self._part, self._left = 0, 0  # the part of the current run, and the lines left in it
 
     def parts(self, lines: int) -> Int64[ndarray, " documents"]:
-        """The part of each of the next lines."""
+        """Return the part of each of the next lines."""
         if not self._left:
             self._part, self._left = next(self._turns), self._length
         more = list(islice(self._turns, max(-(-(lines - self._left) // self._length), 0)))
@@ -232,7 +232,7 @@ class _Runs:
 def _parts_by_content(
     block: Block, stops: Int64[ndarray, " documents"], thresholds: list[int]
 ) -> Int64[ndarray, " documents"]:
-    """The part of each document, by the first 64 bits of its SHA-256."""
+    """Return the part of each document, by the first 64 bits of its SHA-256."""
     text = memoryview(block.text.data)
     starts = [0, *stops[:-1].tolist()]
     digests = (hashlib.sha256(text[start : stop - 1]) for start, stop in zip(starts, stops.tolist(), strict=True))

@@ -39,8 +39,10 @@ class ByteStream:
     """The bytes of one source, read once from front to end. position: the bytes of the file on disk read so far."""
 
     def __init__(self, name: str, file: _Readable, counted: _Counted | None, *, is_text: bool) -> None:
-        """file: yields the decompressed bytes. counted: the compressed file, if it is compressed. is_text: whether a
-        byte order mark at the beginning is left out.
+        """Begin at the front of the file.
+
+        file: yields the decompressed bytes. counted: the compressed file, if it is compressed. is_text: whether a byte
+        order mark at the beginning is left out.
         """
         self._beginning = None if is_text else b""  # what was read to look for the mark; None before that
         self.name, self.size, self.last = name, 0, b""  # last: the last byte read
@@ -52,7 +54,7 @@ class ByteStream:
         return self.size if self._counted is None else self._counted.size
 
     def fill(self, room: UInt8[ndarray, " bytes"], *, wait: bool = True) -> int:
-        """Reads bytes into `room` and returns their number, which is smaller than the room only at the end.
+        """Read bytes into `room` and return their number, which is smaller than the room only at the end.
 
         wait: whether to fill the room; if False, returns what has arrived, and 0 only at the end. Raises TextError.
         """
@@ -90,7 +92,7 @@ class ByteStream:
         return size
 
     def hexdigest(self) -> str:
-        """The SHA-256 of the bytes read so far."""
+        """Return the SHA-256 of the bytes read so far."""
         return self._digest.hexdigest()
 
     def _check_expansion(self) -> None:
@@ -106,7 +108,7 @@ class ByteStream:
 def open_stream(
     name: str, encoding: str = UTF_8, rule: EncodingErrors = "strict", *, is_text: bool = False
 ) -> Iterator[ByteStream]:
-    """Opens a file, decompressed according to its suffix, or standard input; as UTF-8, whatever the encoding is.
+    """Open a file, decompressed according to its suffix, or standard input; as UTF-8, whatever the encoding is.
 
     rule: what to do about bytes that are no text in an encoding other than UTF-8. is_text: whether a byte order mark at
     the beginning is left out; `line_blocks` and `file_block` leave it out themselves. Raises TextError.
@@ -138,7 +140,7 @@ def _stream(
 
 
 def file_size(name: str) -> int:
-    """The size of a file in bytes; 0 if unknown, as for standard input. Raises TextError."""
+    """Return the size of a file in bytes; 0 if unknown, as for standard input. Raises TextError."""
     try:
         return 0 if name == STANDARD_INPUT else os.path.getsize(name)
     except OSError as error:
@@ -146,7 +148,7 @@ def file_size(name: str) -> int:
 
 
 def unreadable(name: str, error: Exception) -> TextError:
-    """The error for a file that the system or a decompressor could not read."""
+    """Return the error for a file that the system or a decompressor could not read."""
     if isinstance(error, OSError) and error.strerror:
         return TextError(f"{name}: cannot be read: {error.strerror}")
     return TextError(f"{name}: cannot be read: {error}; the file is damaged, cut short, or not what its name says")
@@ -174,7 +176,7 @@ class _RecodedFile:
         self._ready, self._ended = memoryview(b""), False
 
     def readinto1(self, room: memoryview, /) -> int:
-        """Fills the room with what has arrived: 0 bytes only at the end."""
+        """Fill the room with what has arrived: 0 bytes only at the end."""
         while not len(self._ready) and not self._ended:
             size = self._file.readinto1(memoryview(self._read)) or 0
             self._ended = not size
@@ -186,7 +188,7 @@ class _RecodedFile:
         return size
 
     def readinto(self, room: memoryview, /) -> int:
-        """Fills the whole room, except at the end."""
+        """Fill the whole room, except at the end."""
         filled = 0
         while filled < len(room) and (size := self.readinto1(room[filled:])):
             filled += size
@@ -223,14 +225,14 @@ class _CountingFile:
 
 
 class _Digest:
-    """A SHA-256 computed on a thread of its own during reading, at most one step late."""
+    """A SHA-256 computed on a separate thread during reading, at most one step late."""
 
     def __init__(self) -> None:
         self._sha256 = hashlib.sha256()
         self._running: threading.Thread | None = None
 
     def update(self, data: UInt8[ndarray, " bytes"]) -> None:
-        """Adds data, which must not change afterwards."""
+        """Add data, which must not change afterwards."""
         self._wait()
         if data.size <= _MIN_HASHED_ON_THREAD:
             self._sha256.update(data.data)
@@ -253,7 +255,7 @@ REPLACEMENT = "\ufffd"
 
 
 def windows(text: UInt8[ndarray, " bytes"]) -> Iterator[tuple[int, UInt8[ndarray, " bytes"]]]:
-    """Pieces of a text, each with its position, that do not split a character."""
+    """Yield parts of a text, each with its position, that do not split a character."""
     start = 0
     while start < text.size:
         stop = min(start + WINDOW_BYTES, text.size)
@@ -263,7 +265,7 @@ def windows(text: UInt8[ndarray, " bytes"]) -> Iterator[tuple[int, UInt8[ndarray
 
 
 def _character_start(text: UInt8[ndarray, " bytes"], position: int) -> int:
-    """The start of the character that the byte at `position` belongs to; `position` if it belongs to none."""
+    """Return the start of the character that the byte at `position` belongs to; `position` if it belongs to none."""
     for i in range(position, position - 4, -1):  # a character has at most three continuation bytes
         if text[i] & 0xC0 != 0x80:
             return i
@@ -271,7 +273,7 @@ def _character_start(text: UInt8[ndarray, " bytes"], position: int) -> int:
 
 
 def repair(text: UInt8[ndarray, " bytes"], rule: EncodingErrors) -> tuple[bytes, int]:
-    """Replaces invalid UTF-8 by U+FFFD, or removes it; the result, and the number of invalid sequences.
+    """Replace invalid UTF-8 by U+FFFD, or remove it; return the result, and the number of invalid sequences.
 
     A sequence is what Unicode calls a maximal subpart: the longest prefix of a character, or else a single byte.
     """
@@ -285,7 +287,7 @@ def repair(text: UInt8[ndarray, " bytes"], rule: EncodingErrors) -> tuple[bytes,
 
 
 def encode_string(text: str, rule: EncodingErrors) -> tuple[bytes, int]:
-    """A string as UTF-8, with lone surrogates replaced or removed; and their number.
+    """Return a string as UTF-8, with lone surrogates replaced or removed; and their number.
 
     Raises UnicodeEncodeError if there are any and the rule is strict.
     """

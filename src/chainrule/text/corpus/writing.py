@@ -36,7 +36,7 @@ class DocumentFile:
         self._is_json = FORMATS.get(text_suffix(name)) == "json"
 
     def write(self, block: Block) -> None:
-        """Writes a block. Raises TextError if a document has newlines but the file one document a line; OSError."""
+        """Write a block. Raises TextError if a document has newlines but the file one document a line; OSError."""
         data = self._as_json(block) if self._is_json else self._as_lines(block)
         for start in range(0, len(data), _CHUNK):
             self._file.write(data[start : start + _CHUNK])
@@ -63,7 +63,7 @@ class DocumentFile:
 
 @contextmanager
 def document_file(path: Path, field: str = "text") -> Iterator[DocumentFile]:
-    """A file to write documents to, which replaces `path` at the end of the `with` block, unless the block fails.
+    """Yield a file to write documents to, which replaces `path` at the end of the `with` block, unless the block fails.
 
     field: the field for the text, in JSON lines. Raises OutputError.
     """
@@ -73,7 +73,7 @@ def document_file(path: Path, field: str = "text") -> Iterator[DocumentFile]:
 
 
 def check_format(path: Path) -> None:
-    """Raises OutputError if the format cannot be written; to be called before the work, not after it."""
+    """Raise OutputError if the format cannot be written; to be called before the work, not after it."""
     kind = FORMATS.get(text_suffix(str(path)))
     if kind in ("parquet", "table"):
         name = "CSV" if kind == "table" else "Parquet"
@@ -84,10 +84,10 @@ def check_format(path: Path) -> None:
 def table_file(
     path: Path, example: Callable[[], Mapping[str, Any]] | None = None
 ) -> Iterator[Callable[[Columns], None]]:
-    """A function that writes rows, as a dictionary from names of columns to as many values each. The file replaces
-    `path` at the end of the `with` block, unless the block fails.
+    """Yield a function that writes rows, as a dictionary from names of columns to as many values each.
 
-    example: a row with the columns that a table of no rows has, asked for at the end where there are none.
+    The file replaces `path` at the end of the `with` block, unless the block fails. example: a row with the columns
+    that a table of no rows has, asked for at the end where there are none.
 
     The first row names the columns of CSV, TSV and Parquet; a row without one of them has an empty cell. CSV and TSV
     write infinity as inf, true as TRUE, and lists as JSON, and JSON lines infinity as null. Raises OutputError, also
@@ -109,7 +109,7 @@ def table_file(
 
 
 def rows_in(columns: Columns) -> Iterator[dict[str, Any]]:
-    """The rows of a table that is given by its columns."""
+    """Return the rows of a table that is given by its columns."""
     return (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
 
 
@@ -117,7 +117,7 @@ TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def check_table_format(path: Path) -> None:
-    """Raises OutputError if no table can be written to a file of this name; to be called before the work."""
+    """Raise OutputError if no table can be written to a file of this name; to be called before the work."""
     suffix = text_suffix(str(path))
     if suffix == ".parquet":
         if path.suffix.lower() != suffix:
@@ -151,7 +151,7 @@ class _DelimitedRows:
         self._write([[name] for name in self.columns])
 
     def write(self, columns: Columns) -> None:
-        """Raises OutputError."""
+        """Write the rows of a table that is given by its columns. Raises OutputError."""
         rows = _row_count(columns)
         if not rows:
             return
@@ -174,7 +174,9 @@ def _row_count(columns: Columns) -> int:
 
 
 def _cells(values: Sequence[Any], delimiter: str) -> list[str]:
-    """Values as CSV writes them (RFC 4180): quoted where they have a delimiter, a quotation mark or a line end."""
+    """Return values as CSV writes them (RFC 4180): quoted where they have a delimiter, a quotation mark or a line
+    end.
+    """
     kinds = set(map(type, values))
     if kinds <= {int, float}:
         return [*map(repr, values)]
@@ -196,7 +198,7 @@ def _cell(value: Any) -> str:
 
 
 def _check_columns(path: Path, number: int, row: Mapping[str, Any], columns: Collection[str]) -> None:
-    """number: of the row, from 1. Raises OutputError."""
+    """Raise OutputError if a row has a column that the first row lacks. number: of the row, from 1."""
     other = next((name for name in row if name not in columns), None)
     if other is not None:
         raise OutputError(

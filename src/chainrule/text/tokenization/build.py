@@ -37,7 +37,7 @@ _BATCH = 1 << 20  # tokens processed at a time
 def prepare_tokenizer(
     config: TokenizerConfig, markers: Markers, source: Source, progress: Progress = silent
 ) -> Tokenizer:
-    """The tokenizer of a configuration before `source` is encoded. Learns subword pieces; words are added in encoding.
+    """Return the tokenizer of a configuration before `source` is encoded. Learns subwords; words are added in encoding.
 
     Raises SettingError, EstimationError, TextError.
     """
@@ -53,7 +53,7 @@ def prepare_tokenizer(
 
 
 def splitter_of(kind: str) -> Splitter:
-    """A splitter by its name, or from a tokenizer.json by its path. Raises SettingError, ModelFormatError."""
+    """Return a splitter by its name, or from a tokenizer.json by its path. Raises SettingError, ModelFormatError."""
     if kind in LEARNED:
         raise SettingError(
             f"{kind} pieces are learned from a text; name a tokenizer.json, or the folder of a model that has them"
@@ -85,7 +85,7 @@ class Tokenized(NamedTuple):
 
 
 def limit_vocabulary(tokenizer: Tokenizer, stream: Int32[ndarray, " T"], config: TokenizerConfig) -> Tokenized:
-    """Limits a tokenizer to the tokens that a configuration keeps, and replaces the others in the stream by <unk>.
+    """Limit a tokenizer to the tokens that a configuration keeps, and replace the others in the stream by <unk>.
 
     The stream is changed in place, since it may be larger than memory.
     """
@@ -101,7 +101,7 @@ def limit_vocabulary(tokenizer: Tokenizer, stream: Int32[ndarray, " T"], config:
 
 
 def keep_tokens(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> Tokenized:
-    """As `limit_vocabulary`, with the tokens to keep, in this order."""
+    """Limit a tokenizer as `limit_vocabulary` does, to the tokens to keep, in this order."""
     tokens, vocabulary, first = tokenizer.vocabulary.tokens(), Vocabulary(kept), len(MARKER_TOKENS)
     numbers = np.arange(len(tokens), dtype=np.int32)  # the new id of each token
     numbers[first:] = vocabulary.encode(byte_array(b" ".join(tokens[first:]) + b"\n")).ids[:-1]
@@ -113,14 +113,17 @@ def keep_tokens(kept: Sequence[bytes], tokenizer: Tokenizer, stream: Int32[ndarr
 
 
 def _literal_unknowns(tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> int:
-    """How often a text has the literal <unk>, which alone is unknown to a vocabulary of words that it was added to."""
+    """Return how often a text has the literal <unk>, which alone is unknown to a vocabulary of words that it was added
+    to.
+    """
     if tokenizer.markers != "keep" or tokenizer.name not in OF_WORDS:
         return 0
     return sum(int(np.count_nonzero(part == UNKNOWN)) for part in parts_released(stream, _BATCH))
 
 
 def without_joiners(tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> Tokenizer:
-    """The tokenizer with tokens as people write them, `,` for `￭,`, `,￭` and `￭,￭`; renumbers the stream in place.
+    """Return the tokenizer with tokens as people write them, `,` for `￭,`, `,￭` and `￭,￭`; renumber the stream in
+    place.
 
     For models that learn about words and never write a text: the white space between tokens is lost.
     """
@@ -137,7 +140,7 @@ def without_joiners(tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> Token
 
 
 def most_frequent(counts: Int64[ndarray, " V"], min_count: int, size: int | None) -> list[int]:
-    """The ids of the tokens with at least `min_count`, at most `size` with the markers. Ties go to lower ids."""
+    """Return the ids of the tokens with at least `min_count`, at most `size` with the markers. Ties go to lower ids."""
     frequent = np.flatnonzero(counts >= min_count)
     frequent = frequent[frequent >= len(MARKER_TOKENS)]
     if size is not None:
@@ -162,12 +165,12 @@ def _learn_splitter(kind: str, size: int, normaliser: Normaliser, source: Source
 
 
 def _is_read_once(name: str) -> bool:
-    """Whether a source is standard input, or a pipe such as <(zcat corpus.gz)."""
+    """Return whether a source is standard input, or a pipe such as <(zcat corpus.gz)."""
     return name == STANDARD_INPUT or (os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name))
 
 
 def listed_tokens(path: str | os.PathLike[str], normaliser: Normaliser) -> list[bytes]:
-    """The tokens of a file, one a line, without empty lines, markers and duplicates. Raises TextError."""
+    """Return the tokens of a file, one a line, without empty lines, markers and duplicates. Raises TextError."""
     with os_errors_as(TextError, os.fspath(path), "read"):
         if os.path.exists(path) and not os.path.isdir(path):  # else Corpus says what is wrong, or reads a whole folder
             check_small(path)

@@ -20,7 +20,7 @@ _STEPS = (*NORMAL_FORMS, "lower")
 
 
 def steps_in_order(steps: tuple[Normalisation, ...]) -> tuple[Normalisation, ...]:
-    """The steps of a normalisation, in the order in which they are taken. Raises SettingError."""
+    """Return the steps of a normalisation, in the order in which they are taken. Raises SettingError."""
     for step in steps:
         if step not in _STEPS:
             raise SettingError(f"there is no normalisation called {step!r}; choose among {', '.join(_STEPS)}")
@@ -99,5 +99,5 @@ class TokenizerConfig(Options):
 
 
 def as_config(tokenizer: TokenizerConfig | str) -> TokenizerConfig:
-    """A configuration as it is; a kind or path as the configuration of it."""
+    """Return a configuration unchanged; a kind or path as the configuration of it."""
     return tokenizer if isinstance(tokenizer, TokenizerConfig) else TokenizerConfig(kind=tokenizer)

@@ -31,7 +31,7 @@ class Alignment:
 
 
 def space_tokens(tokens: UInt8[ndarray, " bytes"], *, before: str = "", after: str = "") -> Alignment:
-    """Puts a space between tokens, unless the second begins with the mark `before` or the first ends with `after`.
+    """Put a space between tokens, unless the second begins with the mark `before` or the first ends with `after`.
 
     tokens: as `Splitter.rewrite` writes them: separated by single spaces, with a newline after each document.
     """
@@ -48,7 +48,7 @@ def join_tokens(
     drops_space: bool = False,
     names_bytes: bool = False,
 ) -> Alignment:
-    """Concatenates tokens, and replaces each code point that stands for a byte by it.
+    """Concatenate tokens, and replace each code point that stands for a byte by it.
 
     meanings: from `meanings_of`. drops_space: whether the tokenizer added the space that begins a document.
     names_bytes: whether <0xE9> stands for the byte E9.
@@ -59,7 +59,7 @@ def join_tokens(
 
 
 def meanings_of(bytes_of: Mapping[str, int]) -> Int16[ndarray, " codepoints"]:
-    """The byte that each character stands for, as an array for `join_tokens`."""
+    """Return the byte that each character stands for, as an array for `join_tokens`."""
     meanings = np.full(max(map(ord, bytes_of)) + 1, AS_IT_IS, np.int16)
     for character, byte in bytes_of.items():
         meanings[ord(character)] = byte
@@ -67,5 +67,5 @@ def meanings_of(bytes_of: Mapping[str, int]) -> Int16[ndarray, " codepoints"]:
 
 
 def _allocate(tokens: UInt8[ndarray, " bytes"]) -> tuple[ndarray, ndarray, ndarray]:
-    """Arrays for the text, and for the starts and stops of tokens; `tokens.size` is enough for each."""
+    """Return arrays for the text, and for the starts and stops of tokens; `tokens.size` is enough for each."""
     return np.empty(tokens.size, np.uint8), np.empty(tokens.size, np.int64), np.empty(tokens.size, np.int64)

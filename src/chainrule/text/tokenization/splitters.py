@@ -59,7 +59,7 @@ SYMBOLS = "".join(sorted(BYTE_OF_SYMBOL, key=BYTE_OF_SYMBOL.__getitem__))  # by 
 
 
 def to_byte_symbols(data: bytes) -> str:
-    """Bytes as symbols: b"a b" becomes aĠb."""
+    """Return bytes as symbols: b"a b" becomes aĠb."""
     return "".join(SYMBOLS[byte] for byte in data)
 
 
@@ -79,7 +79,7 @@ ASSIGNED_RANGES = ((0, 0x40000), (0xE0000, 0xE1000))  # planes with assigned cha
 
 @cache
 def character_classes() -> UInt8[ndarray, " codepoints"]:
-    """The class of every Unicode code point, for the word splitter."""
+    """Return the class of every Unicode code point, for the word splitter."""
     classes = np.full(0x110000, ALONE, np.uint8)
     for start, stop in ASSIGNED_RANGES:
         categories = map(unicodedata.category, map(chr, range(start, stop)))
@@ -136,13 +136,15 @@ class Splitter(Protocol):
         """The definition that a model folder keeps to restore it; None if its name is enough."""
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
-        """Tokens with one space between and a newline after each document.
+        """Return tokens with one space between and a newline after each document.
 
         text: valid UTF-8, each document ended by the byte `document_end`.
         """
 
     def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        """The normalised text of tokens that `rewrite` wrote, or a model put together, and the place of each in it."""
+        """Return the normalised text of tokens that `rewrite` wrote, or a model put together, and the place of each in
+        it.
+        """
 
 
 class Whitespace:
@@ -222,14 +224,14 @@ SPLITTERS: dict[str, Splitter] = {splitter.name: splitter for splitter in (White
 
 
 def splitter_named(name: str) -> Splitter:
-    """The built-in splitter of this name. Raises SettingError if there is none."""
+    """Return the built-in splitter of this name. Raises SettingError if there is none."""
     if name not in SPLITTERS:
         raise SettingError(f"there is no tokenizer called {name!r}; choose one of {', '.join(SPLITTERS)}")
     return SPLITTERS[name]
 
 
 def splitter_marked_in(tokens: Iterable[bytes]) -> Splitter:
-    """The splitter whose marks occur in some tokens; `Whitespace`, which has none, if no token has a mark."""
+    """Return the splitter whose marks occur in some tokens; `Whitespace`, which has none, if no token has a mark."""
     tokens = set(tokens)
     if tokens - _MARKERS == set(Byte.alphabet):
         return SPLITTERS["byte"]
@@ -240,7 +242,9 @@ def splitter_marked_in(tokens: Iterable[bytes]) -> Splitter:
 
 
 def unreachable_token(splitter: Splitter, tokens: Iterable[bytes]) -> bytes | None:
-    """The first of some tokens, except markers, that the splitter can never write, as far as its alphabet tells."""
+    """Return the first of some tokens, except markers, that the splitter can never write, as far as its alphabet
+    tells.
+    """
     own = (token for token in tokens if token not in _MARKERS)
     if splitter.alphabet:
         known = frozenset(splitter.alphabet)
@@ -270,7 +274,10 @@ class Normaliser:
         object.__setattr__(self, "steps", steps_in_order(self.steps))
 
     def __call__(self, text: UInt8[ndarray, " bytes"], document_end: int) -> UInt8[ndarray, " bytes"]:
-        """text: valid UTF-8, each document ended by the byte `document_end`. Documents are normalised separately."""
+        """Return the normalised text.
+
+        text: valid UTF-8, each document ended by the byte `document_end`. Documents are normalised separately.
+        """
         if not self.steps:
             return text
         data = text.tobytes()

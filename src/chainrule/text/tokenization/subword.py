@@ -44,9 +44,9 @@ REMEMBERED = 1 << 20  # chunks; the cache is cleared when it has more
 
 
 class Chunks:
-    """The pieces of each chunk seen so far.
+    """The subwords of each chunk seen so far.
 
-    cut: a function from texts to their pieces, separated by spaces, with a newline after each text.
+    cut: a function from texts to their subwords, separated by spaces, with a newline after each text.
     """
 
     def __init__(self, cut: Callable[[list[bytes]], Iterable[UInt8[ndarray, " bytes"]]]) -> None:
@@ -55,7 +55,7 @@ class Chunks:
         self._forget()
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int) -> UInt8[ndarray, " bytes"]:
-        """As `Splitter.rewrite`."""
+        """Implement `Splitter.rewrite`."""
         out = np.empty(3 * text.size, np.uint8)
         chunked = out[: cut_at_spaces(text, document_end, character_classes(), out)]
         with self._lock:
@@ -72,7 +72,7 @@ class Chunks:
         self._pool, self._offsets = pack([b""] * len(self._vocabulary))
 
     def _learn(self) -> None:
-        """Adds the pieces of new chunks."""
+        """Add the subwords of new chunks."""
         new = range(self._offsets.size - 1, len(self._vocabulary))
         if not new:
             return
@@ -89,14 +89,17 @@ def write_documents(
     pool: UInt8[ndarray, " bytes"],
     offsets: Int64[ndarray, " known+1"],
 ) -> UInt8[ndarray, " bytes"]:
-    """Documents as tokens: each is the next `lengths[i]` of `pieces`. Piece p is pool[offsets[p]:offsets[p + 1]]."""
+    """Return documents as tokens: each is the next `lengths[i]` of `pieces`.
+
+    Piece p is pool[offsets[p]:offsets[p + 1]].
+    """
     size = int((offsets[pieces + 1] - offsets[pieces]).sum()) + pieces.size + lengths.size
     out = np.empty(size, np.uint8)
     return out[: write_pieces(pieces, lengths, pool, offsets, out)]
 
 
 def pack(pieces: Sequence[bytes]) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " pieces+1"]]:
-    """All pieces concatenated, and the offset of each."""
+    """Return all subwords, concatenated, and the offset of each."""
     lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
     return byte_array(b"".join(pieces)), np.concatenate([[0], np.cumsum(lengths)])
 
@@ -112,7 +115,7 @@ BATCH_BYTES = 1 << 20  # passed to the library at a time, so that Ctrl-C is hear
 
 
 def library() -> ModuleType:
-    """The library `tokenizers`. Raises SettingError if it is not installed."""
+    """Return the library `tokenizers`. Raises SettingError if it is not installed."""
     try:
         import tokenizers
     except ImportError:
@@ -157,12 +160,12 @@ class Subword:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The library's id of each of its pieces, special ones included."""
+        """The library's id of each of its subwords, special ones included."""
         numbers: dict[str, int] = self._library.get_vocab(with_added_tokens=True)
         return numbers
 
     def forget_numbers(self) -> None:
-        """Gives back their memory, 20 MB for 150,000 pieces; they are read again when they are asked for."""
+        """Give back their memory, 20 MB for 150,000 subwords; they are read again when they are asked for."""
         vars(self).pop("numbers", None)
 
     @property
@@ -176,7 +179,7 @@ class Subword:
         return list(self._added)
 
     def encode_with_special_tokens(self, text: str) -> list[int]:
-        """The library's ids of a text in which special tokens are not text, and to which nothing is added.
+        """Return the library's ids of a text in which special tokens are not text, and to which nothing is added.
 
         Raises ModelFormatError.
         """
@@ -203,9 +206,10 @@ class Subword:
         return self.spelling.is_complete(self.alphabet)
 
     def spelled(self, numbers: Mapping[str, int] | None = None) -> list[bytes]:
-        """All pieces of the library as tokens, including special ones, by the library's id; empty for unused ids.
+        """Return all subwords of the library as tokens, including special ones, by the library's id; empty for unused
+        ids.
 
-        numbers: other pieces, and their ids.
+        numbers: other subwords, and their ids.
         """
         numbers = self.numbers if numbers is None else numbers
         spelled = [b""] * (max(numbers.values(), default=-1) + 1)
@@ -214,26 +218,28 @@ class Subword:
         return spelled
 
     def _token(self, content: str) -> bytes:
-        """A piece of the library as a token."""
+        """Return a piece of the library as a token."""
         return self.spelling.added(content) if content in self._added else self.spelling.piece(content)
 
     def _read_token(self, number: int) -> bytes:
-        """As `_token`, by the library's id; `_token_of` remembers, so that only pieces that occur are ever spelled."""
+        """Return the token of `_token`, by the library's id; `_token_of` remembers, so that only subwords that occur
+        are ever spelled.
+        """
         return self._token(self._library.id_to_token(number))
 
     def rewrite(self, text: UInt8[ndarray, " bytes"], document_end: int = LINE_FEED) -> UInt8[ndarray, " bytes"]:
-        """As `Splitter.rewrite`."""
+        """Implement `Splitter.rewrite`."""
         if self._chunks is not None:
             return self._chunks.rewrite(text, document_end)
         documents = text.tobytes().split(bytes([document_end]))[:-1]
         return np.concatenate([np.empty(0, np.uint8), *self.write(documents)])
 
     def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        """As `Splitter.align`."""
+        """Implement `Splitter.align`."""
         return self.spelling.align(tokens)
 
     def write(self, documents: list[bytes]) -> Iterator[UInt8[ndarray, " bytes"]]:
-        """The pieces of documents, in the form of `rewrite`, batch by batch."""
+        """Yield the subwords of documents, in the form of `rewrite`, batch by batch."""
         for batch in _batches(documents):
             with _library_errors(self._source, "cannot be used on this text"):
                 yield self._write([document.decode() for document in batch])
@@ -254,8 +260,10 @@ class Subword:
         return write_documents(pieces, lengths, pool, offsets)
 
     def _surfaces(self, documents: list[str]) -> list[bytes]:
-        """The text of each unknown piece of some documents, spelled as pieces are. The library has it only in unigram
-        models; in others it is normalised here, without what the normaliser puts before a text.
+        """Return the text of each unknown piece of some documents, spelled as subwords are.
+
+        The library has it only in unigram models; in others it is normalised here, without what the normaliser puts
+        before a text.
         """
         normaliser = self._library.normalizer
         surfaces = []
@@ -274,7 +282,7 @@ class Subword:
 
 @contextmanager
 def _library_errors(source: str, failure: str) -> Iterator[None]:
-    """Turns the library's errors into ModelFormatErrors; its panics are not even an Exception."""
+    """Turn the library's errors into ModelFormatErrors; its panics are not even an Exception."""
     try:
         yield
     except (ChainruleError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -284,8 +292,8 @@ def _library_errors(source: str, failure: str) -> Iterator[None]:
 
 
 def _clean_definition(definition: bytes, source: str) -> tuple[str, dict[str, Any], Any]:
-    """A tokenizer.json without settings that would change documents, its model without pieces and merges, and what it
-    puts around a text.
+    """Return a tokenizer.json without settings that would change documents, its model without subwords and merges, and
+    what it puts around a text.
 
     Those settings are truncation, padding and random dropout.
     """
@@ -312,7 +320,7 @@ def _clean_definition(definition: bytes, source: str) -> tuple[str, dict[str, An
 
 
 def _check_character_maps(normaliser: Any, source: str) -> None:
-    """Raises ModelFormatError where a map of characters is damaged: the library would panic, and say so on screen."""
+    """Raise ModelFormatError where a map of characters is damaged: the library would panic, and say so on screen."""
     if not isinstance(normaliser, dict):
         return
     nested = normaliser.get("normalizers")
@@ -329,7 +337,7 @@ def _check_character_maps(normaliser: Any, source: str) -> None:
 
 
 def is_sound_map(data: bytes) -> bool:
-    """Whether no look-up in a map of characters leads out of it.
+    """Return whether no look-up in a map of characters leads out of it.
 
     The size of a trie; the trie, a double array of units of 32 bits, as darts-clone writes it; the replacements, each
     up to a zero byte. Every state that is reached from the root is followed by all 256 bytes.
@@ -364,9 +372,10 @@ def is_sound_map(data: bytes) -> bool:
 
 
 def _with_defaults(tokenizer: Any, model: dict[str, Any]) -> dict[str, Any]:
-    """A tokenizer.json as the library understood it, with all defaults filled in, but without pieces and merges.
+    """Return a tokenizer.json as the library understood it, with all defaults filled in, but without subwords and
+    merges.
 
-    Written by the library from the parts alone: its own text of the whole takes 0.1 s and 35 MB for 49,152 pieces.
+    Written by the library from the parts alone: its own text of the whole takes 0.1 s and 35 MB for 49,152 subwords.
     """
     parts = library().Tokenizer(library().models.BPE())
     parts.normalizer, parts.pre_tokenizer = tokenizer.normalizer, tokenizer.pre_tokenizer
@@ -380,7 +389,7 @@ def _with_defaults(tokenizer: Any, model: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unknown_piece(model: dict[str, Any], tokenizer: Any) -> tuple[int | None, str | None]:
-    """The library's id of the unknown token, and its text; None if there is none."""
+    """Return the library's id of the unknown token, and its text; None if there is none."""
     if model.get("unk_id") is not None:
         return model["unk_id"], tokenizer.id_to_token(model["unk_id"])
     unknown = model.get("unk_token")
@@ -388,7 +397,7 @@ def _unknown_piece(model: dict[str, Any], tokenizer: Any) -> tuple[int | None, s
 
 
 def _cuts_at_spaces(described: dict[str, Any]) -> bool:
-    """Whether a text can be split before single spaces and its parts tokenized separately.
+    """Return whether a text can be split before single spaces and its parts tokenized separately.
 
     That is so if words are split by GPT-2's regular expression or at white space and punctuation, after a normaliser
     that does not work across a space between visible characters, and if there are no added tokens.
@@ -403,7 +412,7 @@ def _cuts_at_spaces(described: dict[str, Any]) -> bool:
 
 
 def _batches(documents: list[bytes]) -> Iterator[list[bytes]]:
-    """Batches of documents of about BATCH_BYTES."""
+    """Yield batches of documents of about BATCH_BYTES."""
     batch: list[bytes] = []
     size = 0
     for document in documents:

@@ -27,28 +27,28 @@ _PICTURES = str.maketrans({**dict.fromkeys(VISIBLE.values(), REPLACEMENT), **VIS
 
 
 class Spelling(Protocol):
-    """How the pieces of a tokenizer spell text."""
+    """How the subwords of a tokenizer spell text."""
 
     @property
     def loses(self) -> Sequence[str]:
         """As `Splitter.loses`."""
 
     def piece(self, content: str) -> bytes:
-        """A piece of the library as a token."""
+        """Return a piece of the library as a token."""
 
     def added(self, content: str) -> bytes:
-        """A token for plain text: an added token of the library, or an unknown piece."""
+        """Return a token for plain text: an added token of the library, or an unknown piece."""
 
     def is_complete(self, alphabet: Sequence[bytes]) -> bool:
-        """Whether these pieces can spell any text."""
+        """Return whether these subwords can spell any text."""
 
     def align(self, tokens: UInt8[ndarray, " bytes"]) -> Alignment:
-        """As `Splitter.align`."""
+        """Implement `Splitter.align`."""
 
 
 @dataclass(frozen=True)
 class Bytes:
-    """Pieces are bytes written as symbols."""
+    """Subwords are bytes written as symbols."""
 
     loses: Sequence[str]
     drops_space: bool  # whether the tokenizer puts a space before each document
@@ -68,7 +68,7 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Metaspace:
-    """Pieces are text, with a visible character for the space."""
+    """Subwords are text, with a visible character for the space."""
 
     loses: Sequence[str]
     space: str  # the character that stands for the space
@@ -76,7 +76,7 @@ class Metaspace:
     names_bytes: bool
 
     def piece(self, content: str) -> bytes:
-        """White space inside a piece becomes its control picture."""
+        """Return a piece of the library as a token; white space inside it becomes its control picture."""
         return content.replace(" ", self.space).translate(_PICTURES).encode()
 
     added = piece
@@ -93,7 +93,7 @@ class Metaspace:
 
 @dataclass(frozen=True)
 class Words:
-    """Pieces are words, or parts of words with a mark."""
+    """Subwords are words, or parts of words with a mark."""
 
     loses: Sequence[str]
     continuation: str  # the mark of a piece that continues a word; empty if words are whole
@@ -102,7 +102,7 @@ class Words:
         return content.translate(_SHOWN).encode()
 
     def added(self, content: str) -> bytes:
-        """Removes spaces: only the file's normaliser can have inserted them."""
+        """Remove spaces: only the file's normaliser can have inserted them."""
         return self.piece(content.replace(" ", ""))
 
     def is_complete(self, alphabet: Sequence[bytes]) -> bool:
@@ -113,7 +113,9 @@ class Words:
 
 
 def spelling_of(described: dict[str, Any], source: str) -> Spelling:
-    """How the pieces of a tokenizer.json spell text. Raises SettingError if its decoder is of an unknown kind."""
+    """Return how the subwords of a tokenizer.json spell text. Raises SettingError if its decoder is of an unknown
+    kind.
+    """
     decoders = {part["type"]: part for part in parts_of(described["decoder"])}
     loses = _losses(described)
     names_bytes = "ByteFallback" in decoders and described["model"].get("byte_fallback", False)
@@ -138,13 +140,13 @@ def spelling_of(described: dict[str, Any], source: str) -> Spelling:
 
 
 def looks_like_pieces(tokens: Sequence[bytes]) -> bool:
-    """Whether more than a tenth of some tokens have a mark of subword tokenizers for spaces or continuations."""
+    """Return whether more than a tenth of some tokens have a mark of subword tokenizers for spaces or continuations."""
     marks = ("Ġ".encode(), "▁".encode(), b"##")
     return 10 * sum(token.startswith(marks) for token in tokens) > len(tokens)
 
 
 def _losses(described: dict[str, Any]) -> tuple[str, ...]:
-    """The properties of a text that the file's normaliser and pre-tokenizer do not preserve."""
+    """Return the properties of a text that the file's normaliser and pre-tokenizer do not preserve."""
     normalisers = [part["type"].lower() for part in parts_of(described["normalizer"])]
     cutters = parts_of(described["pre_tokenizer"])
     drops_spaces = any(part["type"] in _DROPPING or part.get("behavior") == "Removed" for part in cutters)
@@ -159,7 +161,7 @@ _MEANT_BYTES = meanings_of(BYTE_OF_SYMBOL)
 
 
 def parts_of(component: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The steps of a component of a tokenizer.json, which may be absent, a step, or a sequence of steps."""
+    """Return the steps of a component of a tokenizer.json, which may be absent, a step, or a sequence of steps."""
     if component is None:
         return []
     for name in ("decoders", "pretokenizers", "normalizers"):

@@ -35,11 +35,11 @@ _UNKNOWN_WORD = "[UNK]"
 
 
 def train_subword(kind: str, documents: Documents, vocabulary_size: int, progress: Progress = silent) -> Subword:
-    """Learns subword pieces from documents; the same text and version of the library give the same pieces.
+    """Learn subwords from documents; the same text and version of the library give the same subwords.
 
     documents: a function that returns the batches of documents, called once for each pass. vocabulary_size: includes
-    the three markers; a small text may give fewer pieces. Raises SettingError; EstimationError if the characters alone
-    are too many.
+    the three markers; a small text may give fewer subwords. Raises SettingError; EstimationError if the characters
+    alone are too many.
     """
     if vocabulary_size < SMALLEST:
         raise SettingError(
@@ -75,8 +75,10 @@ def _unigram(documents: Documents, pieces: int, progress: Progress) -> Json:
 
 
 def _wordpiece(documents: Documents, pieces: int, progress: Progress) -> Json:
-    """Learns in two passes. The library breaks ties by the ids of characters, and numbers the ##x in random order; so
-    the first pass collects the characters, and the second gets them in a fixed order.
+    """Learn in two passes.
+
+    The library breaks ties by the ids of characters, and numbers the ##x in random order; so the first pass collects
+    the characters, and the second gets them in a fixed order.
     """
     tokenizers = library()
 
@@ -95,7 +97,7 @@ def _wordpiece(documents: Documents, pieces: int, progress: Progress) -> Json:
 
 
 def _on_bytes(model: Any) -> Any:
-    """A byte-level tokenizer without pieces yet."""
+    """Return a byte-level tokenizer without subwords yet."""
     tokenizers = library()
     tokenizer = tokenizers.Tokenizer(model)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -104,7 +106,7 @@ def _on_bytes(model: Any) -> Any:
 
 
 def _train(tokenizer: Any, trainer: Any, documents: Documents, task: str, progress: Progress) -> Json:
-    """Trains a tokenizer; the contents of its tokenizer.json."""
+    """Train a tokenizer, and return the contents of its tokenizer.json."""
     cutter = tokenizer.pre_tokenizer  # fetched here, since the library locks its tokenizer during training
 
     def short_words() -> Iterator[list[str]]:
@@ -120,7 +122,7 @@ _LONG_RUN = re.compile(rf"\s{{{LONGEST_WORD + 1}}}|\S{{{LONGEST_WORD + 1}}}")
 
 
 def _with_short_words(document: str, cutter: Any) -> list[str]:
-    """A document, split wherever a word of the library is longer than LONGEST_WORD characters."""
+    """Return a document, split wherever a word of the library is longer than LONGEST_WORD characters."""
     if len(document) <= LONGEST_WORD or _LONG_RUN.search(document) is None:
         return [document]
     cuts = [
@@ -132,7 +134,7 @@ def _with_short_words(document: str, cutter: Any) -> list[str]:
 
 
 def _in_canonical_order(scored: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """A unigram vocabulary with rounded scores, in a fixed order.
+    """Return a unigram vocabulary with rounded scores, in a fixed order.
 
     The library iterates over hash tables in random order, so the last digits of scores differ between runs, and so do
     the scores of bytes that do not occur in the text.

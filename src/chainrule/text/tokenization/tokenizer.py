@@ -40,12 +40,12 @@ _UNSEEN = re.compile(
 
 
 def show_unseen(text: str) -> str:
-    """The text with a mark for each character without ink, see `Tokenizer.read_tokens`: for display only."""
+    """Return the text with a mark for each character without ink, see `Tokenizer.read_tokens`: for display only."""
     return _UNSEEN.sub(_mark, text)
 
 
 def _mark(unseen: re.Match[str]) -> str:
-    """What stands for a character without ink. A byte that is no character comes as a lone surrogate."""
+    """Return what is shown for a character without ink. A byte that is no character comes as a lone surrogate."""
     c = unseen[0]
     return _MARKS.get(c) or (f"<{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else f"‹U+{ord(c):04X}›")
 
@@ -66,7 +66,8 @@ class Tokenizer:
 
     @classmethod
     def untrained(cls, name: str = "word", markers: Markers = "error", normaliser: Normaliser = AS_IT_IS) -> Tokenizer:
-        """A tokenizer that knows only the markers and the splitter's alphabet; `encode` with grow=True adds tokens.
+        """Return a tokenizer that knows only the markers and the splitter's alphabet; `encode` with grow=True adds
+        tokens.
 
         Raises SettingError.
         """
@@ -90,7 +91,7 @@ class Tokenizer:
     @property
     def sees_markers(self) -> bool:
         """Whether a literal <unk> in a text comes out as one token, for which `markers` is a rule; where tokens are
-        pieces or characters, it is cut up like any other text.
+        subwords or characters, it is cut up like any other text.
         """
         rewritten = self.splitter.rewrite(byte_array(b"<unk>\n"), LINE_FEED)
         return b"<unk>" in rewritten.tobytes().split()
@@ -100,27 +101,27 @@ class Tokenizer:
         return len(self.vocabulary)
 
     def with_markers(self, markers: Markers) -> Tokenizer:
-        """The same tokenizer with another rule for literal markers. Raises SettingError."""
+        """Return the same tokenizer with another rule for literal markers. Raises SettingError."""
         return Tokenizer(self.splitter, self.vocabulary, markers, self.normaliser)
 
     def with_vocabulary(self, vocabulary: Vocabulary) -> Tokenizer:
-        """The same tokenizer with another vocabulary."""
+        """Return the same tokenizer with another vocabulary."""
         return Tokenizer(self.splitter, vocabulary, self.markers, self.normaliser)
 
     def encode(self, text: UInt8[ndarray, " bytes"], *, document_end: int = LINE_FEED, grow: bool = False) -> Encoded:
-        """The ids of documents, each ended by the byte `document_end`. text: valid UTF-8. Raises MarkerError."""
+        """Return the ids of documents, each ended by the byte `document_end`. text: valid UTF-8. Raises MarkerError."""
         rewritten = self.splitter.rewrite(self.normaliser(text, document_end), document_end)
         return self.vocabulary.encode(rewritten, markers=self.markers, grow=grow)
 
     def encode_block(self, block: Block, *, grow: bool = False) -> Encoded:
-        """As `encode`; a MarkerError names file and line."""
+        """Encode a block as `encode` does; a MarkerError names file and line."""
         try:
             return self.encode(block.text, document_end=block.document_end, grow=grow)
         except MarkerError as error:
             raise error.at(block.locate(error.document)) from None
 
     def encode_texts(self, texts: Iterable[str]) -> Encoded:
-        """Encodes texts, each as one document, even if it has newlines."""
+        """Encode texts, each as one document, even if it has newlines."""
         texts = [*texts, ""]
         try:
             lines = "\n".join(texts).encode("utf-8", "replace")
@@ -133,16 +134,17 @@ class Tokenizer:
         return self.encode(byte_array(joined), document_end=NEVER_IN_UTF8)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of tokens; </s> becomes a newline."""
+        """Return the text of tokens; </s> becomes a newline."""
         tokens = b" ".join(b"\n" if token == END else self.vocabulary.token_bytes(int(token)) for token in ids)
         return self.restore(tokens.replace(b" \n", b"\n").replace(b"\n ", b"\n")).decode("utf-8", "replace")
 
     def shown(self, ids: Iterable[int]) -> list[str]:
-        """Each token as people read it, see `read_tokens`."""
+        """Return each token as people read it, see `read_tokens`."""
         return self.read_tokens([self.vocabulary.token_bytes(int(token)) for token in ids])
 
     def read_tokens(self, tokens: Sequence[bytes]) -> list[str]:
-        """Tokens, as the vocabulary spells them, as people read them: their text, with a mark for what has no ink.
+        """Return tokens, as the vocabulary spells them, as people read them: their text, with a mark for what has no
+        ink.
 
         · is a space, ¶ a line end, → a tab, ← a carriage return, ⍽ a space that does not break; ‹U+200B› is another
         character that is invisible or turns the text after it, <E2> a byte that is no character by itself. Where tokens
@@ -169,11 +171,13 @@ class Tokenizer:
         return shown
 
     def restore(self, tokens: bytes) -> bytes:
-        """The normalised text of tokens, which are separated by spaces, with a newline after each document."""
+        """Return the normalised text of tokens, which are separated by spaces, with a newline after each document."""
         return self.splitter.align(byte_array(tokens)).text.tobytes()
 
     def align(self, encoded: Encoded) -> Alignment:
-        """The normalised text of encoded documents, and the position of each token in it, including unknown ones."""
+        """Return the normalised text of encoded documents, and the position of each token in it, including unknown
+        ones.
+        """
         return self.splitter.align(encoded.text)
 
 
@@ -186,7 +190,7 @@ def encode_stream(
     expecting: Callable[[int], None] | None = None,
     file: BinaryIO | None = None,
 ) -> Int32[ndarray, " T"]:
-    """Encodes a whole source, on threads, as one stream of ids, with </s> after each document.
+    """Encode a whole source, on threads, as one stream of ids, with </s> after each document.
 
     grow: whether to add new tokens to the tokenizer's vocabulary, in order of first occurrence.
     expecting: a callback, called once, after the first block, with the expected number of tokens, if the source knows
@@ -234,7 +238,7 @@ def _with_room(stream: Int32[ndarray, " T"], room: int) -> Int32[ndarray, " room
 
 
 def _append(file: BinaryIO, ids: Int32[ndarray, " T"]) -> None:
-    """Raises OutputError."""
+    """Append ids to a file. Raises OutputError."""
     try:
         file.write(np.ascontiguousarray(ids, np.int32).data)
         file.flush()
@@ -245,7 +249,7 @@ def _append(file: BinaryIO, ids: Int32[ndarray, " T"]) -> None:
 
 
 def documents_of(stream: Int32[ndarray, " T"]) -> list[Int32[ndarray, " T"]]:
-    """The documents of a stream, which end with </s>, without it."""
+    """Return the documents of a stream, which end with </s>, without it."""
     ends = np.flatnonzero(stream == END)
     starts = np.concatenate([[0], ends + 1])[:-1]
     return [stream[start:stop] for start, stop in zip(starts.tolist(), ends.tolist(), strict=True)]
@@ -255,7 +259,7 @@ MASK = "[MASK]"
 
 
 def masked_tokens(tokenizer: Tokenizer, text: str, mask: str = MASK) -> Int32[ndarray, " T"]:
-    """The tokens of a text, with one <s> in place of the tokens of each mask.
+    """Return the tokens of a text, with one <s> in place of the tokens of each mask.
 
     Raises SettingError if the text has no mask, or the tokenizer does not separate it from its neighbours; MarkerError.
     """

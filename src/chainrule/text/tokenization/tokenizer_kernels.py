@@ -32,7 +32,7 @@ _PICTURES_FIRST, _PICTURES_LAST = 0x2400, 0x2420  # U+2400 + c is the picture of
 
 @kernel
 def rewrite_whitespace(text: Bytes, document_end: int, out: Bytes) -> int:
-    """Squeezes white space. `out` needs no more bytes than `text`."""
+    """Squeeze white space. `out` needs no more bytes than `text`."""
     size = 0
     pending = False  # a space is due before the next token
     started = False  # a token of this document has been written
@@ -57,7 +57,7 @@ def rewrite_whitespace(text: Bytes, document_end: int, out: Bytes) -> int:
 
 @kernel
 def code_point(text: Bytes, i: int) -> tuple[int, int]:
-    """The code point at byte i and its length in bytes."""
+    """Return the code point at byte i and its length in bytes."""
     first = np.int64(text[i])
     if first < 0x80:
         return first, 1
@@ -73,7 +73,7 @@ def code_point(text: Bytes, i: int) -> tuple[int, int]:
 
 @kernel
 def _put(out: Bytes, size: int, code: int) -> int:
-    """Writes a code point below 0x10000 as UTF-8; the new size."""
+    """Write a code point below 0x10000 as UTF-8; return the new size."""
     if code < 0x80:
         out[size] = code
         return size + 1
@@ -89,7 +89,9 @@ def _put(out: Bytes, size: int, code: int) -> int:
 
 @kernel
 def _marker_length(text: Bytes, i: int, document_end: int, classes: Bytes) -> int:
-    """The length of the <s>, </s> or <unk> at i that is followed by white space or an end; 0 if there is none."""
+    """Return the length of the <s>, </s> or <unk> at i that is followed by white space or an end; 0 if there is
+    none.
+    """
     length = 0
     for marker in range(3):
         same = i + _MARKER_LENGTHS[marker] <= text.size
@@ -105,7 +107,7 @@ def _marker_length(text: Bytes, i: int, document_end: int, classes: Bytes) -> in
 
 @kernel
 def rewrite_words(text: Bytes, document_end: int, classes: Bytes, out: Bytes) -> int:
-    """Splits into words, numbers and single characters, with joiners where there was no white space.
+    """Split into words, numbers and single characters, with joiners where there was no white space.
 
     `out` needs 5 bytes for each of `text`: at worst, marks and letters alternate, and a space, a joiner, a mark, a
     joiner, a space and a letter are ten bytes for two.
@@ -177,7 +179,7 @@ def rewrite_words(text: Bytes, document_end: int, classes: Bytes, out: Bytes) ->
 
 @kernel
 def rewrite_characters(text: Bytes, document_end: int, out: Bytes) -> int:
-    """Cuts into code points; those that would read as white space become their pictures.
+    """Cut into code points; those that would read as white space become their pictures.
 
     `out` needs 4 bytes for each of `text`.
     """
@@ -210,7 +212,7 @@ def rewrite_characters(text: Bytes, document_end: int, out: Bytes) -> int:
 
 @kernel
 def rewrite_bytes(text: Bytes, document_end: int, symbols: Array, out: Bytes) -> int:
-    """Cuts into bytes, each shown by its symbol, a code point below 0x800. `out` needs 3 bytes for each of `text`."""
+    """Cut into bytes, each shown by its symbol, a code point below 0x800. `out` needs 3 bytes for each of `text`."""
     size = 0
     started = False
     for byte in text:
@@ -232,7 +234,7 @@ TAG, SPACE_INSIDE, LINE_FEED_INSIDE = 0xFC, 0xFD, 0xFE  # bytes that UTF-8 does 
 
 @kernel
 def write_pieces(pieces: Array, lengths: Array, pool: Bytes, offsets: Array, out: Bytes) -> int:
-    """Writes documents of `lengths` pieces each, a space between pieces and a newline after each document.
+    """Write documents of `lengths` subwords each, a space between them and a newline after each document.
 
     A piece is pool[offsets[piece]:offsets[piece + 1]]; empty ones are skipped. Returns the number of bytes written.
     """
@@ -256,7 +258,7 @@ def write_pieces(pieces: Array, lengths: Array, pool: Bytes, offsets: Array, out
 
 @kernel
 def cut_at_spaces(text: Bytes, document_end: int, classes: Bytes, out: Bytes) -> int:
-    """Splits before each single space between visible characters; the space belongs to the chunk after it.
+    """Split before each single space between visible characters; the space belongs to the chunk after it.
 
     Chunks are written as tokens, with TAG in front, so that none is a marker, and with other bytes for spaces and
     newlines inside. `out` needs 3 bytes for each of `text`. Returns the number of bytes written.
@@ -305,7 +307,7 @@ _NAMED_LENGTH = 6  # of <0xE9>
 
 @kernel
 def _is_at(mark: Bytes, tokens: Bytes, start: int, stop: int) -> bool:
-    """Whether a non-empty mark begins at `start` and ends by `stop`."""
+    """Return whether a non-empty mark begins at `start` and ends by `stop`."""
     if mark.size == 0 or start + mark.size > stop or tokens[start] != mark[0]:
         return False
     for j in range(1, mark.size):
@@ -318,7 +320,7 @@ def _is_at(mark: Bytes, tokens: Bytes, start: int, stop: int) -> bool:
 def restore_spaced(
     tokens: Bytes, before: Bytes, after: Bytes, out: Bytes, starts: Array, stops: Array
 ) -> tuple[int, int]:
-    """Puts a space between tokens, unless a mark joins them.
+    """Put a space between tokens, unless a mark joins them.
 
     before, after: the mark at the start and at the end of a token; empty for none.
     """
@@ -360,9 +362,9 @@ def restore_spaced(
 def restore_joined(
     tokens: Bytes, meanings: Array, drops_space: bool, names_bytes: bool, out: Bytes, starts: Array, stops: Array
 ) -> tuple[int, int]:
-    """Concatenates tokens.
+    """Concatenate tokens.
 
-    meanings: the byte that a code point stands for, or AS_IT_IS; code points past its end stay as they are, too.
+    meanings: the byte that a code point stands for, or AS_IT_IS; code points past its end stay unchanged, too.
     drops_space: whether to drop a space that begins a document. names_bytes: whether the token <0xE9> is the byte E9.
     """
     size = count = 0
@@ -403,7 +405,7 @@ def restore_joined(
 
 @kernel
 def _named_byte(tokens: Bytes, i: int) -> int:
-    """The byte that the token <0xE9> at i names; -1 for any other token."""
+    """Return the byte that the token <0xE9> at i names; -1 for any other token."""
     after = i + _NAMED_LENGTH
     if after > tokens.size or (after < tokens.size and tokens[after] != _BLANK and tokens[after] != _LINE_FEED):
         return -1
@@ -422,7 +424,9 @@ def _hexadecimal(digit: int) -> int:
 
 @kernel
 def _code_point(tokens: Bytes, i: int) -> tuple[int, int]:
-    """The code point at byte i, and its length in bytes; 0x10000 for all that take four, and for damaged ones."""
+    """Return the code point at byte i, and its length in bytes; 0x10000 for all that take four, and for damaged
+    ones.
+    """
     first = np.int64(tokens[i])
     if first < 0x80:
         return first, 1

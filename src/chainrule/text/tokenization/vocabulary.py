@@ -54,7 +54,7 @@ class Encoded:
         return np.flatnonzero(begins | is_newline)
 
     def surface(self, position: int) -> bytes:
-        """The token at a position as written in the text; empty for </s>."""
+        """Return the token at a position as written in the text; empty for </s>."""
         start = stop = int(self.starts[position])
         while self.text[stop] not in b" \n":
             stop += 1
@@ -65,7 +65,10 @@ class Vocabulary:
     """Tokens and their ids. Only `encode` with grow=True and `absorb` add tokens."""
 
     def __init__(self, tokens: Iterable[bytes] = ()) -> None:
-        """tokens: those after the three markers, in the order of their ids, without white space or duplicates."""
+        """Store the tokens after the markers.
+
+        tokens: those after the three markers, in the order of their ids, without white space or duplicates.
+        """
         spelled = [*(marker.encode() for marker in MARKER_TOKENS), *tokens]
         lengths = np.fromiter(map(len, spelled), np.int64, len(spelled))
         self._adopt(byte_array(b"".join(spelled)), np.concatenate([[0], np.cumsum(lengths)]))
@@ -77,7 +80,7 @@ class Vocabulary:
         offsets: Int64[ndarray, " tokens+1"],
         slots: UInt64[ndarray, " slots"] | None = None,
     ) -> Vocabulary:
-        """Restores a vocabulary from `arrays`. Raises ModelFormatError if they contradict each other.
+        """Restore a vocabulary from `arrays`. Raises ModelFormatError if they contradict each other.
 
         slots: the hash table; the ids in it are checked when used. Without it, it is built, and duplicate tokens raise.
         """
@@ -128,7 +131,7 @@ class Vocabulary:
         return self._size
 
     def id_of(self, token: str) -> int:
-        """The id of a token; that of <unk> if it is unknown."""
+        """Return the id of a token; that of <unk> if it is unknown."""
         if token in MARKER_TOKENS:
             return MARKER_TOKENS.index(token)
         if not token or set(token) & set(" \n"):
@@ -136,7 +139,7 @@ class Vocabulary:
         return int(self.encode(byte_array(token.encode("utf-8", "surrogatepass") + b"\n")).ids[0])
 
     def token(self, token_id: int) -> str:
-        """The token of an id. Raises SettingError if there is no such id."""
+        """Return the token of an id. Raises SettingError if there is no such id."""
         return self.token_bytes(token_id).decode(errors="replace")
 
     def token_bytes(self, token_id: int) -> bytes:
@@ -145,12 +148,12 @@ class Vocabulary:
         return self._text[self._offsets[token_id] : self._offsets[token_id + 1]].tobytes()
 
     def tokens(self) -> list[bytes]:
-        """All tokens, by id."""
+        """Return all tokens, by id."""
         text, offsets = self._text.tobytes(), self._offsets[: self._size + 1].tolist()
         return [text[start:stop] for start, stop in itertools.pairwise(offsets)]
 
     def arrays(self) -> dict[str, ndarray]:
-        """The arrays for `from_arrays`, which do not depend on how the vocabulary has grown."""
+        """Return the arrays for `from_arrays`, which do not depend on how the vocabulary has grown."""
         needed = slots_needed(self._size)
         return {
             "text": self._text[: self._offsets[self._size]],
@@ -159,7 +162,8 @@ class Vocabulary:
         }
 
     def encode(self, text: UInt8[ndarray, " bytes"], *, markers: Markers = "error", grow: bool = False) -> Encoded:
-        """The ids of tokens as written by a splitter: separated by single spaces, with a newline after each document.
+        """Return the ids of tokens as written by a splitter: separated by single spaces, with a newline after each
+        document.
 
         markers: for a literal <s>, </s> or <unk> in the text: "error" raises MarkerError, "skip" removes it, and "keep"
         removes <s> and </s> and counts <unk> as the unknown word.
@@ -196,7 +200,9 @@ class Vocabulary:
             raise MarkerError(text[position:].tobytes().split(maxsplit=1)[0].decode(), document)
 
     def absorb(self, other: Vocabulary) -> Int32[ndarray, " T"]:
-        """Adds the tokens of another vocabulary, in their order; the id in this vocabulary of each id in the other."""
+        """Add the tokens of another vocabulary, in their order; return the id in this vocabulary of each id in the
+        other.
+        """
         self._own_slots()
         mapping = np.arange(len(other), dtype=np.int32)  # markers have the same ids in all
         done = FIRST_ORDINARY
@@ -212,7 +218,7 @@ class Vocabulary:
             self._slots, self._given_slots = self._slots.copy(), None
 
     def _make_room(self, text_size: int) -> None:
-        """Doubles the capacity, between two calls of the kernel."""
+        """Double the capacity, between two calls of the kernel."""
         used = int(self._offsets[self._size])
         self._text = _grow(self._text, used, 2 * used + text_size)
         self._offsets = _grow(self._offsets, self._size + 1, 2 * self._size + 1024)
@@ -231,12 +237,12 @@ class MarkerError(TextError):
         )
 
     def at(self, place: str) -> MarkerError:
-        """The same error with its location in a file."""
+        """Return the same error with its location in a file."""
         return MarkerError(self.marker, self.document, place)
 
 
 def _drop_tokens(text: UInt8[ndarray, " bytes"], dropped: frozenset[bytes]) -> UInt8[ndarray, " bytes"]:
-    """Removes tokens from documents as written by a splitter."""
+    """Remove tokens from documents as written by a splitter."""
     data = text.tobytes()
     if not any(token in data for token in dropped):
         return text
@@ -245,7 +251,7 @@ def _drop_tokens(text: UInt8[ndarray, " bytes"], dropped: frozenset[bytes]) -> U
 
 
 def slots_needed(size: int) -> int:
-    """The size of a hash table that is at most half full with `size` tokens."""
+    """Return the size of a hash table that is at most half full with `size` tokens."""
     return 1 << max(10, int(2 * size).bit_length())
 
 

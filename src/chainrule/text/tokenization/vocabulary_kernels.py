@@ -30,7 +30,7 @@ _SHIFT = np.uint64(32)
 
 @kernel
 def mixed(state: int) -> int:
-    """Spreads an FNV-1a state over all 64 bits (the multiplier is SplitMix64's)."""
+    """Spread an FNV-1a state over all 64 bits (the multiplier is SplitMix64's)."""
     state = (state ^ (state >> _SHIFT)) * _MIX
     return state ^ (state >> _SHIFT)
 
@@ -39,7 +39,7 @@ def mixed(state: int) -> int:
 def find_token(
     text: Array, start: int, stop: int, hashed: int, slots: Array, pool: Array, offsets: Array
 ) -> tuple[int, int]:
-    """The id of text[start:stop], or -1, and the slot where it is or would go.
+    """Return the id of text[start:stop], or -1, and the slot where it is or would go.
 
     Some slot is empty, and the offsets rise from 0 to the end of the pool; any other number in the slots does no harm.
     """
@@ -63,7 +63,7 @@ def find_token(
 
 @kernel
 def insert_all(pool: Array, offsets: Array, size: int, slots: Array) -> int:
-    """Fills an empty table with `size` tokens; the id of a token that is there twice, or -1."""
+    """Fill an empty table with `size` tokens; return the id of a token that is there twice, or -1."""
     for token in range(size):
         hashed = HASH_START
         for k in range(offsets[token], offsets[token + 1]):
@@ -80,7 +80,7 @@ def insert_all(pool: Array, offsets: Array, size: int, slots: Array) -> int:
 def _insert(
     text: Array, start: int, stop: int, hashed: int, slot: int, slots: Array, pool: Array, offsets: Array, size: int
 ) -> bool:
-    """Gives text[start:stop] the id `size`, if there is room."""
+    """Give text[start:stop] the id `size`, if there is room."""
     used = offsets[size]
     if 2 * size >= slots.size or size + 1 >= offsets.size or used + stop - start > pool.size:
         return False
@@ -102,7 +102,7 @@ def absorb(
     offsets: Array,
     size: int,
 ) -> tuple[int, int]:
-    """Writes the ids of another vocabulary's tokens, from `token` on, to `mapping`; new ones get the next ids.
+    """Write the ids of another vocabulary's tokens, from `token` on, to `mapping`; new ones get the next ids.
 
     Returns the first token that is still to do, since there is no room, and the size of the vocabulary.
     """
@@ -137,7 +137,7 @@ def look_up(
     places: Array,
     hashes: Array,
 ) -> tuple[int, int, int, int]:
-    """Writes the ids of the tokens from `position` on.
+    """Write the ids of the tokens from `position` on.
 
     Returns status, position, count of ids, size of the vocabulary. FULL: the token at `position` is new and there is no
     room; make some and go on from there. MARKER_FOUND: a marker stands at `position`; <unk> is none with keep_unknown.
@@ -169,9 +169,10 @@ def look_up(
 
 @kernel
 def _cut(text: Array, position: int, slots: Array, starts: Array, stops: Array, hashes: Array) -> tuple[int, int]:
-    """Cuts tokens from `position` on, as many as there is room for, and asks the memory for their slots; an empty one
-    is the end of a document. Returns the position after them and how many there are; a last one that nothing ends is
-    left out.
+    """Cut tokens from `position` on, as many as there is room for, and ask the memory for their slots; an empty one is
+    the end of a document.
+
+    Returns the position after them and how many there are; a last one that nothing ends is left out.
     """
     mask = np.uint64(slots.size - 1)
     tokens = 0
@@ -198,7 +199,7 @@ def _cut(text: Array, position: int, slots: Array, starts: Array, stops: Array, 
 def _ask_for_spellings(
     tokens: int, starts: Array, stops: Array, hashes: Array, slots: Array, pool: Array, offsets: Array
 ) -> None:
-    """Asks the memory for the spelling of what is in the slot of each token."""
+    """Ask the memory for the spelling of what is in the slot of each token."""
     mask = np.uint64(slots.size - 1)
     for j in range(tokens):
         if starts[j] < stops[j]:

@@ -44,7 +44,7 @@ class Masked(NamedTuple):
 def two_sided_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
 ) -> TrainingJob[Network]:
-    """A job that trains a bidirectional network. Raises TextError, SettingError."""
+    """Return a job that trains a bidirectional network. Raises TextError, SettingError."""
     begins = begins_word(options, vocabulary_size)
     validation = None if options.validation is None else options.validation.stream
     return stream_job(
@@ -57,7 +57,7 @@ def two_sided_job(
 
 
 def begins_word(options: StreamOptions, vocabulary_size: int) -> Bool[ndarray, " vocab"]:
-    """Whether each token begins a word; if that is not known, all do."""
+    """Return whether each token begins a word; if that is not known, all do."""
     return np.ones(vocabulary_size, np.bool_) if options.begins_word is None else options.begins_word
 
 
@@ -72,7 +72,9 @@ class MaskedObjective(StatelessObjective):
         validation: Int32[ndarray, " tokens"] | None,
         begins: Bool[ndarray, " vocab"],
     ) -> None:
-        """begins: whether a token begins a word. Raises SettingError if a batch cannot be divided."""
+        """Prepare the batches. begins: whether a token begins a word. Raises SettingError if a batch cannot be
+        divided.
+        """
         setup.processes.check_batch(setup.recipe.batch, setup.training.accumulate)
         self.network, self.setup, self.validation, self.begins = network, setup, validation, begins
         length = row_length(network.config, setup.training)
@@ -126,7 +128,7 @@ class MaskedObjective(StatelessObjective):
         return output.loss(hidden[predicted], targets[predicted], label_smoothing=smoothing)
 
     def _masked(self, step: int) -> Masked:
-        """All rows of a step: every process must know how many tokens the whole step predicts."""
+        """Return all rows of a step: every process must know how many tokens the whole step predicts."""
         if self._last is None or self._last[0] != step:
             rows = self.batches.rows(step, 0, self.batches.batch).targets
             self._last = step, self._with_masks(rows, (_TRAINING, step))
@@ -152,7 +154,7 @@ class MaskedObjective(StatelessObjective):
 def unigram_loss_of_masked(
     stream: Int32[ndarray, " tokens"], validation: Int32[ndarray, " tokens"], vocabulary_size: int
 ) -> float:
-    """As `Objective.unigram_loss`; </s> does not count, since it is never predicted."""
+    """Return the loss of `Objective.unigram_loss`; </s> does not count, since it is never predicted."""
     counts = counts_of(stream, vocabulary_size)
     counts[END] = 0
     return unigram_loss(counts, validation[_may_predict(validation)])
@@ -161,7 +163,7 @@ def unigram_loss_of_masked(
 def mask_rows(
     targets: Int64[ndarray, "B T"], config: Masking, begins: Bool[ndarray, " vocab"], rng: np.random.Generator
 ) -> Masked:
-    """Chooses the tokens to predict, at least one, and masks them; never </s>, so that documents keep their borders.
+    """Choose the tokens to predict, at least one, and mask them; never </s>, so that documents keep their borders.
 
     begins: whether a token begins a word. Of the tokens to predict, most become the mask, <s>, some a random token, and
     some stay (Devlin 2019).
@@ -181,7 +183,7 @@ def mask_rows(
 
 
 def _may_predict(targets: Int64[ndarray, "*shape"] | Int32[ndarray, "*shape"]) -> Bool[ndarray, "*shape"]:
-    """True for all tokens but </s>; if there are no others, for all."""
+    """Return True for all tokens but </s>; if there are no others, for all."""
     is_text = targets != END
     return is_text if is_text.any() else ~is_text
 
@@ -189,7 +191,7 @@ def _may_predict(targets: Int64[ndarray, "*shape"] | Int32[ndarray, "*shape"]) -
 def _units(
     targets: Int64[ndarray, "B T"], config: Masking, begins: Bool[ndarray, " vocab"]
 ) -> Int64[ndarray, " tokens"]:
-    """The index of each token's unit, which is masked as a whole: non-decreasing over the rows, end to end."""
+    """Return the index of each token's unit, which is masked as a whole: non-decreasing over the rows, end to end."""
     if config.masks == "tokens":
         return np.arange(targets.size)
     starts = begins[targets]
@@ -199,7 +201,7 @@ def _units(
 
 
 def _chosen(units: int, config: Masking, rng: np.random.Generator) -> Bool[ndarray, " units"]:
-    """Draws the units to mask."""
+    """Draw the units to mask."""
     if config.masks == "spans":  # spans may overlap; the rate of their beginnings makes the share right
         rate = -math.log1p(-config.masked_share) / _MEAN_SPAN
         begins = np.flatnonzero(rng.random(units) < rate)

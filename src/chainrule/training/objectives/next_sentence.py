@@ -53,7 +53,9 @@ class SentencePairs:
     def __init__(
         self, stream: Int32[ndarray, " tokens"], longest: int, seed: int, *, name: str = "the training text"
     ) -> None:
-        """longest: the most tokens of a row. name: that of the text, for messages. Raises TextError if there are fewer
+        """Cut the text into runs.
+
+        longest: the most tokens of a row. name: that of the text, for messages. Raises TextError if there are fewer
         than two runs.
         """
         ends = np.flatnonzero(stream == END)
@@ -72,7 +74,7 @@ class SentencePairs:
             )
 
     def rows(self, runs: Sequence[int], rng: np.random.Generator) -> PairRows:
-        """A pair of each of these runs."""
+        """Return a pair of each of these runs."""
         pairs, follows = [], rng.random(len(runs)) < _FOLLOWING
         for run, is_next in zip(runs, follows.tolist(), strict=True):
             first, end = self.runs[run]
@@ -89,7 +91,7 @@ class SentencePairs:
         )
 
     def runs_of_step(self, step: int, batch: int) -> list[int]:
-        """Each epoch reads all runs, in another order."""
+        """Return the runs of a step: each epoch reads all runs, in another order."""
         indices = np.arange(step * batch, (step + 1) * batch)
         epochs, places = np.divmod(indices, len(self.runs))
         orders = {epoch: self._order(epoch) for epoch in np.unique(epochs).tolist()}
@@ -99,7 +101,7 @@ class SentencePairs:
         return np.random.default_rng([self.seed, epoch]).permutation(len(self.runs))
 
     def _drawn(self, run: int, room: int, rng: np.random.Generator) -> Int32[ndarray, " tokens"]:
-        """Lines that follow each other, from any line of another run on, as many as fit; one at least.
+        """Return lines that follow each other, from any line of another run on, as many as fit; one at least.
 
         They do not end with that run, or drawn parts would be shorter than others; but they do where `run` begins.
         """
@@ -111,23 +113,23 @@ class SentencePairs:
         return self._line_tokens(begin, min(max(begin + 1, fitting), limit, own if begin < own else limit))
 
     def _fitting(self, lines: Int64[ndarray, " lines"], room: int) -> Int64[ndarray, " lines"]:
-        """The line after the last that fits into `room` tokens together with all from each of these on."""
+        """Return the line after the last that fits into `room` tokens together with all from each of these on."""
         return np.searchsorted(self._tokens_before, self._tokens_before[lines] + room, "right") - 1
 
     def _line_tokens(self, first: int, end: int) -> Int32[ndarray, " tokens"]:
-        """The tokens of lines, without what separates them."""
+        """Return the tokens of lines, without what separates them."""
         part = self.stream[self._edges[first] : self._edges[end]]
         return part[part != END]
 
 
 def _document_ends(lengths: Int64[ndarray, " lines"]) -> Int64[ndarray, " lines"]:
-    """The line after the last of each line's document; an empty line ends one, and is none."""
+    """Return the line after the last of each line's document; an empty line ends one, and is none."""
     borders = np.append(np.flatnonzero(lengths == 0), lengths.size)
     return np.asarray(borders[np.searchsorted(borders, np.arange(lengths.size))])
 
 
 def _runs(fitting: Int64[ndarray, " lines"], document_ends: Int64[ndarray, " lines"]) -> list[tuple[int, int]]:
-    """The first line of each run, and the one after its last: two lines at least, none of them empty.
+    """Return the first line of each run, and the one after its last: two lines at least, none of them empty.
 
     fitting: from each line on, the line after the last that fits into a row.
     """
@@ -172,7 +174,7 @@ def next_sentence_job(
     config: NetworkConfig,
     options: StreamOptions,
 ) -> TrainingJob[Network]:
-    """A job that trains a masked network on pairs. Raises TextError, SettingError."""
+    """Return a job that trains a masked network on pairs. Raises TextError, SettingError."""
     begins, seed = begins_word(options, vocabulary_size), options.training.seed
     length = row_length(config, options.training)
     pairs = SentencePairs(stream, length, seed)
@@ -199,7 +201,9 @@ class NextSentenceObjective(StatelessObjective):
         held_out: SentencePairs | None,
         begins: Bool[ndarray, " vocab"],
     ) -> None:
-        """begins: whether a token begins a word. Raises SettingError if a batch cannot be divided."""
+        """Prepare the pairs. begins: whether a token begins a word. Raises SettingError if a batch cannot be
+        divided.
+        """
         setup.processes.check_batch(setup.recipe.batch, setup.training.accumulate)
         self.network, self.setup, self.pairs, self.held_out = network, setup, pairs, held_out
         self.config, self.begins, self.batch = cast("MaskedConfig", network.config), begins, setup.recipe.batch
@@ -222,7 +226,7 @@ class NextSentenceObjective(StatelessObjective):
         return [MicroBatch(*part) for part in zip(*columns, strict=True)]
 
     def weight(self, step: int) -> float:
-        """The tokens to predict; `loss` weights pairs so that these divide their sum, too."""
+        """Return the tokens to predict; `loss` weights pairs so that these divide their sum, too."""
         return float(self._pairs_of_step(step).predicted.sum())
 
     def loss(self, number: int, part: MicroBatch, forward: Callable[..., Any], done: float) -> Tensor:
@@ -232,7 +236,7 @@ class NextSentenceObjective(StatelessObjective):
 
     @torch.no_grad()
     def validate(self, tokens: int) -> ValidationResult:
-        """The loss is that of tokens; pairs have figures of their own."""
+        """Return the loss of tokens, and separate figures of pairs."""
         assert self.held_out is not None
         held_out, processes = self.held_out, self.setup.processes
         count = max(1, min(len(held_out.runs), len(held_out.runs) * tokens // held_out.stream.size))
@@ -269,7 +273,7 @@ class NextSentenceObjective(StatelessObjective):
         )
 
     def _pairs_of_step(self, step: int) -> MicroBatch:
-        """All pairs of a step: every process must know how many tokens the whole step predicts."""
+        """Return all pairs of a step: every process must know how many tokens the whole step predicts."""
         if self._last is None or self._last[0] != step:
             runs = self.pairs.runs_of_step(step, self.batch)
             self._last = step, self._with_masks(self.pairs, runs, (_TRAINING, step))

@@ -49,21 +49,21 @@ if TYPE_CHECKING:
 
 
 def leaves(state: Any) -> list[Tensor]:
-    """The tensors of a state, in order."""
+    """Return the tensors of a state, in order."""
     if isinstance(state, torch.Tensor):
         return [state]
     return [leaf for branch in state or () for leaf in leaves(branch)]
 
 
 def with_leaves(state: Any, tensors: list[Tensor]) -> Any:
-    """A state of the same structure with other tensors, which are popped off the list."""
+    """Return a state of the same structure with other tensors, which are popped off the list."""
     if isinstance(state, torch.Tensor):
         return tensors.pop(0)
     return None if state is None else tuple(with_leaves(branch, tensors) for branch in state)
 
 
 def in_float32(state: Any) -> Any:
-    """The same state with its bfloat16 in float32, since neither files nor all-gathers support that.
+    """Return the same state with its bfloat16 in float32, since neither files nor all-gathers support that.
 
     Nothing is rounded, so a resumed run carries the same numbers as one that was never interrupted.
     """
@@ -71,26 +71,26 @@ def in_float32(state: Any) -> Any:
 
 
 def with_rows_of(state: Any, other: Any, rows: Tensor) -> Any:
-    """A state with some rows of another of the same structure. rows: (B,), True where `other` is used."""
+    """Return a state with some rows of another of the same structure. rows: (B,), True where `other` is used."""
     pairs = zip(leaves(state), leaves(other), strict=True)
     return with_leaves(state, [torch.where(rows.view(-1, *[1] * (own.ndim - 1)), others, own) for own, others in pairs])
 
 
 def join_rows(states: list[Any]) -> Any:
-    """One state with the rows of several."""
+    """Return one state with the rows of several."""
     rows = [torch.cat(parts) for parts in zip(*map(leaves, states), strict=True)]
     return with_leaves(states[0], rows)
 
 
 def split_rows(like: Any, tensors: list[Tensor], parts: int) -> list[Any]:
-    """`parts` states of equally many rows, structured like `like`, that together hold these tensors."""
+    """Return `parts` states of equally many rows, structured like `like`, that together hold these tensors."""
     chunks = [tensor.chunk(parts) for tensor in tensors]
     return [with_leaves(like, [chunk[part] for chunk in chunks]) for part in range(parts)]
 
 
 @torch.no_grad()
 def scheduled_inputs(network: Forward, output: Output, inputs: Tensor, state: Any, share: float) -> Tensor:
-    """The inputs, (B, T), with guesses in place of a random share of the tokens; the first token stays.
+    """Return the inputs, (B, T), with guesses in place of a random share of the tokens; the first token stays.
 
     A guess is sampled from what the network predicts after all that it has read, earlier guesses included. No gradient
     flows through guesses, so one pass over the result has the gradient of sampling step by step.
@@ -107,8 +107,8 @@ def scheduled_inputs(network: Forward, output: Output, inputs: Tensor, state: An
 
 @torch.no_grad()
 def scheduled_inputs_at_once(log_probs: Tensor, inputs: Tensor, share: float) -> Tensor:
-    """As `scheduled_inputs`, for networks that read all positions at once: a guess depends on the text before
-    it, not on other guesses (Mihaylova and Martins 2019).
+    """Return the inputs of `scheduled_inputs`, for networks that read all positions at once: a guess depends on the
+    text before it, not on other guesses (Mihaylova and Martins 2019).
 
     log_probs: (B, T, V), after each input.
     """
@@ -124,7 +124,7 @@ _MOST_PASSES = 40.0  # after which reading a text again teaches little (Muennigh
 def next_token_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
 ) -> TrainingJob[Network]:
-    """A job that trains a language model on a stream. Raises TextError, SettingError."""
+    """Return a job that trains a language model on a stream. Raises TextError, SettingError."""
     if options.training.forcing != "teacher" and not config.takes_forcing:
         raise SettingError(f"forcing is {options.training.forcing}, which is for recurrent networks; choose teacher")
     return stream_job(
@@ -161,9 +161,10 @@ class NextToken:
         known: KnownDistribution | None = None,
         exponent: Tensor | None = None,
     ) -> None:
-        """known, exponent: a distribution beside the network's logits; see `objectives/residual.py`.
+        """Prepare the batches.
 
-        Raises SettingError if a batch cannot be divided among processes and parts.
+        known, exponent: a distribution beside the network's logits; see `objectives/residual.py`. Raises SettingError
+        if a batch cannot be divided among processes and parts.
         """
         training, batch, length = setup.training, setup.recipe.batch, row_length(network.config, setup.training)
         setup.processes.check_batch(batch, training.accumulate)
@@ -219,7 +220,7 @@ class NextToken:
     def _beside(
         self, distribution: Callable[[Int64[ndarray, " R"]], ndarray], positions: Int64[ndarray, "B T"]
     ) -> KnownLogProbs:
-        """The known distribution at some positions, which is computed where it is used, a few at a time."""
+        """Return the known distribution at some positions, which is computed where it is used, a few at a time."""
         assert self.exponent is not None
         flat, device = positions.reshape(-1), self.setup.machine.device
 

@@ -33,7 +33,7 @@ class Residual(nn.Module):
     """A network, and the exponent of the known distribution beside it."""
 
     def __init__(self, network: Network) -> None:
-        """The output of the network becomes 0."""
+        """Set the output of the network to 0."""
         super().__init__()
         self.network, self.exponent = network, nn.Parameter(torch.ones(()))
         output = cast("FullSoftmax", network.output)
@@ -42,17 +42,17 @@ class Residual(nn.Module):
                 nn.init.zeros_(weight)
 
     def forward(self, *inputs: Any) -> Any:
-        """As `Network.forward`."""
+        """Return the same as `Network.forward`."""
         return self.network(*inputs)
 
     @property
     def weight(self) -> float:
-        """alpha: that of the known distribution in the mixture; 0 or more."""
+        """The weight alpha of the known distribution in the mixture; 0 or more."""
         return max(0.0, float(self.exponent.detach()))
 
 
 def check_residual(config: NetworkConfig, options: StreamOptions) -> None:
-    """Raises SettingError where a network cannot learn a residual."""
+    """Raise SettingError where a network cannot learn a residual."""
     if config.is_bidirectional:
         raise SettingError(
             "residual_of is for networks that continue texts, and this one reads both sides; leave it out"
@@ -74,7 +74,7 @@ def check_residual(config: NetworkConfig, options: StreamOptions) -> None:
 def residual_job(
     stream: Int32[ndarray, " tokens"], vocabulary_size: int, config: NetworkConfig, options: StreamOptions
 ) -> TrainingJob[Residual]:
-    """A job that trains a network on the residual of `options.known`. Raises TextError, SettingError."""
+    """Return a job that trains a network on the residual of `options.known`. Raises TextError, SettingError."""
     assert options.known is not None
     check_residual(config, options)
     known = options.known

@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 
 def set_vectors(network: Network, initial: InitialVectors) -> None:
-    """Sets a network's token vectors, as `set_rows` does. Raises SettingError."""
+    """Set a network's token vectors, as `set_rows` does. Raises SettingError."""
     set_rows(network.embedding.weight, initial, network.config.token_width_setting, scale=network.embedding.scale)
 
 
 def set_rows(weight: Tensor, initial: InitialVectors, setting: str, *, scale: float = 1.0) -> None:
-    """Copies the vectors that the file has; draws the others with the same standard deviation.
+    """Copy the vectors that the file has; draw the others with the same standard deviation.
 
     weight: (V, D). setting: the name of the setting for D. scale: what the network multiplies its vectors by; the
     copies are divided by it, so that the network computes with those of the file. Raises SettingError if the file has
@@ -76,7 +76,7 @@ def set_rows(weight: Tensor, initial: InitialVectors, setting: str, *, scale: fl
 
 
 def coverage_of(initial: InitialVectors, vocabulary_size: int) -> str:
-    """A sentence that says how much of the vocabulary the file covers."""
+    """Return a sentence that says how much of the vocabulary the file covers."""
     vectors, count = initial.vectors, len(initial.vectors.ids)
     kept = f"; left out {count_of(vectors.repeated, 'row')} of repeated words" if vectors.repeated else ""
     kept += "; no vector is trained" if initial.fixed else ""
@@ -94,7 +94,7 @@ def stream_job(
     options: StreamOptions,
     objective: Callable[[Network, Setup], Objective],
 ) -> TrainingJob[Network]:
-    """A job that trains a network on a stream. Raises TextError if the stream is too short; SettingError."""
+    """Return a job that trains a network on a stream. Raises TextError if the stream is too short; SettingError."""
     adapter, validation = options.adapter, options.validation
     training = with_stream_defaults(config, with_adapter_defaults(options.training, adapter))
     if validation is not None and not validation.stream.size:
@@ -145,12 +145,12 @@ def stream_job(
 
 
 def blocks_of(network: Network) -> list[nn.Module]:
-    """The blocks of a Transformer."""
+    """Return the blocks of a Transformer."""
     return list(cast("Transformer", network.encoder).blocks)
 
 
 def _notes_on_short_documents(stream: Int32[ndarray, " tokens"], config: NetworkConfig) -> list[str]:
-    """A note for users if documents are much shorter than the context."""
+    """Return a note for users if documents are much shorter than the context."""
     if config.memory != "document" and config.is_bidirectional:
         return []  # it does not generate texts
     if config.predicts_next_sentence:
@@ -170,7 +170,7 @@ def _notes_on_short_documents(stream: Int32[ndarray, " tokens"], config: Network
 
 
 def flops_per_token(network: Network) -> float:
-    """Floating-point operations per token, forward and backward: six per weight in a product, and attention."""
+    """Return floating-point operations per token, forward and backward: six per weight in a product, and attention."""
     matrices = [parameter for parameter in network.parameters() if parameter.dim() >= 2]
     weights = sum(weight.numel() for weight in matrices)
     if adapters_of(network):  # four for those that are not trained
@@ -182,7 +182,7 @@ def flops_per_token(network: Network) -> float:
 
 
 def text_record(stream: Int32[ndarray, " tokens"], vocabulary_size: int, options: StreamOptions) -> dict[str, Any]:
-    """What a run was trained and validated on; only a run on the same may be resumed."""
+    """Return what a run was trained and validated on; only a run on the same may be resumed."""
     validation = options.validation
     return {
         **options.origin,
@@ -195,7 +195,7 @@ def text_record(stream: Int32[ndarray, " tokens"], vocabulary_size: int, options
 
 
 def digest_of(stream: Int32[ndarray, " tokens"]) -> str:
-    """A digest that identifies a stream of ids."""
+    """Return a digest that identifies a stream of ids."""
     digest = hashlib.sha256()
     for part in _parts(stream):
         digest.update(np.ascontiguousarray(part, np.int32).data)
@@ -203,7 +203,7 @@ def digest_of(stream: Int32[ndarray, " tokens"]) -> str:
 
 
 def counts_of(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarray:
-    """The count of each token in a stream."""
+    """Return the count of each token in a stream."""
     counts = np.zeros(vocabulary_size, np.int64)
     for part in _parts(stream):
         counts += np.bincount(part, minlength=vocabulary_size)
@@ -211,7 +211,7 @@ def counts_of(stream: Int32[ndarray, " tokens"], vocabulary_size: int) -> ndarra
 
 
 def _parts(stream: Int32[ndarray, " tokens"]) -> Iterator[Int32[ndarray, " tokens"]]:
-    """The stream in chunks, since it may be a file larger than memory."""
+    """Yield the stream in chunks, since it may be a file larger than memory."""
     for start in range(0, stream.size, _CHUNK):
         yield stream[start : start + _CHUNK]
 
@@ -228,7 +228,7 @@ def loss_of(
     *,
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """The loss of hidden states, perhaps beside a known distribution, which only a full output may have."""
+    """Return the loss of hidden states, perhaps beside a known distribution, which only a full output may have."""
     if known is None:
         return network.output.loss(hidden, targets, label_smoothing=label_smoothing)
     return cast("FullSoftmax", network.output).loss(hidden, targets, label_smoothing=label_smoothing, known=known)
@@ -246,7 +246,7 @@ def validation_loss(
     tokens: int | None = None,
     known: Callable[[Int64[ndarray, "B T"]], KnownLogProbs] | None = None,
 ) -> ValidationResult:
-    """The loss in nats per token.
+    """Return the loss in nats per token.
 
     known: the distribution beside the logits at some positions of the text.
 
@@ -279,6 +279,6 @@ def validation_loss(
 
 
 def unigram_loss(counts: Int64[ndarray, " vocab"], stream: Int32[ndarray, " tokens"]) -> float:
-    """Nats per token of a stream, by add-one frequencies of another one."""
+    """Return nats per token of a stream, by add-one frequencies of another one."""
     log_probs = np.log(counts + 1) - math.log(int(counts.sum()) + counts.size)
     return float(-log_probs[stream].mean())

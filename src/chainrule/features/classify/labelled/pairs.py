@@ -78,7 +78,10 @@ class _Columns(NamedTuple):
     def of(
         cls, fields: tuple[str, str] | None, label_field: str | None, encoding: str, known: Sequence[str] | None
     ) -> _Columns:
-        """known: the names of labels, where label_field is None. Raises SettingError."""
+        """Return the columns that the settings name.
+
+        known: the names of labels, where label_field is None. Raises SettingError.
+        """
         check_encoding(encoding)
         if fields is None:
             return cls(FIRST, SECOND, known if label_field is None else (label_field,), encoding)
@@ -102,9 +105,9 @@ def read_labelled_pairs(
     label_field: str | None = None,
     encoding: str = UTF_8,
 ) -> list[LabelledPair]:
-    """The labelled pairs of a file. sides: whether sides are texts or trees. ratings: whether to read the rating, if a
-    pair has both label and rating.
+    """Return the labelled pairs of a file.
 
+    sides: whether sides are texts or trees. ratings: whether to read the rating, if a pair has both label and rating.
     on_bad: a callback that gets a TextError with file and line for each pair that cannot be read, which is left out.
     fields, label_field: the columns or fields of both sides, and of labels or ratings; by default those that are called
     as in the sets above. encoding: that of the file, such as latin-1. Raises SettingError; TextError where there is no
@@ -128,9 +131,9 @@ def read_unlabelled_pairs(
     fields: tuple[str, str] | None = None,
     encoding: str = UTF_8,
 ) -> list[Pair]:
-    """The pairs of a file, whether they have labels or not. Raises TextError, also where there is none; SettingError.
+    """Return the pairs of a file, whether they have labels or not.
 
-    fields, encoding: as for `read_labelled_pairs`.
+    Raises TextError, also where there is none; SettingError. fields, encoding: as for `read_labelled_pairs`.
     """
     name = os.fspath(name)
     pairs = [pair.input for pair in _pairs(name, sides, _Columns.of(fields, None, encoding, None), raise_error)]
@@ -140,7 +143,7 @@ def read_unlabelled_pairs(
 
 
 def check_pairs(examples: Iterable[Any], side: type) -> list[LabelledPair]:
-    """Checks labelled pairs given from Python. Raises TypeError, TextError."""
+    """Check labelled pairs given from Python. Raises TypeError, TextError."""
     examples = list(examples)
     for example in examples:
         is_pair = isinstance(example, LabelledPair) and isinstance(example.labels, tuple) and len(example.labels) == 1
@@ -152,7 +155,7 @@ def check_pairs(examples: Iterable[Any], side: type) -> list[LabelledPair]:
 
 
 def as_pairs(inputs: Iterable[Any], side: type) -> list[Pair]:
-    """Pairs without labels given from Python, each a Pair or any two sides. Raises TypeError."""
+    """Return pairs without labels given from Python, each a Pair or any two sides. Raises TypeError."""
     pairs = as_list("inputs", inputs)
     for pair in pairs:
         is_two = isinstance(pair, tuple | list) and len(pair) == 2
@@ -176,7 +179,7 @@ def _pairs(name: str, sides: Sides, columns: _Columns, on_bad: OnBad) -> Iterato
 
 
 def _text(value: Any, place: str) -> str:
-    """A text as it is. Raises TextError."""
+    """Return a text unchanged. Raises TextError if it is empty, or no text."""
     if not isinstance(value, str) or not value.strip():
         raise TextError(f"{place}: a side of the pair is {value!r}; expected a text that is not empty")
     return value
@@ -189,7 +192,7 @@ SIDES: Table[SideKind] = Table(
 
 
 def _rows(name: str, columns: _Columns, on_bad: OnBad) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rows of TSV or CSV, by the names of columns, with their places."""
+    """Yield the rows of TSV or CSV, by the names of columns, with their places."""
     is_csv = text_suffix(name) == ".csv"
     of_csv = ((row.line, row.cells) for row in rows_of(name, columns.encoding)) if is_csv else ()
     rows = list(of_csv if is_csv else _tsv_rows(name, columns.encoding))
@@ -213,7 +216,7 @@ def _rows(name: str, columns: _Columns, on_bad: OnBad) -> Iterator[tuple[str, di
 
 
 def _header(cells: list[str], columns: _Columns, place: str) -> list[str] | None:
-    """The names of the columns, if the first row has them. Raises TextError where it lacks one."""
+    """Return the names of the columns, if the first row has them. Raises TextError where it lacks one."""
     needed = [columns.first, columns.second, *([] if columns.label is None else [columns.label])]
     missing = [names for names in needed if set(names).isdisjoint(cells)]
     if not missing:
@@ -231,7 +234,7 @@ def _header(cells: list[str], columns: _Columns, place: str) -> list[str] | None
 
 
 def _check_first_row(name: str, rows: Sequence[tuple[int, list[str]]], *, is_csv: bool) -> None:
-    """Raises TextError where the first row seems to name columns. rows: of first, second, label."""
+    """Raise TextError where the first row seems to name columns. rows: of first, second, label."""
     (number, cells), *others = rows or [(0, [])]
     if len(cells) > 2 and names_column(cells[2].strip(), [own[2].strip() for _, own in others if len(own) > 2], is_csv):
         raise TextError(
@@ -242,12 +245,15 @@ def _check_first_row(name: str, rows: Sequence[tuple[int, list[str]]], *, is_csv
 
 
 def _tsv_rows(name: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    """The number and the cells of each line that is not empty."""
+    """Return the number and the cells of each line that is not empty."""
     return ((number, line.split("\t")) for number, line in enumerate(lines_of(name, encoding), 1) if line.strip())
 
 
 def _field(record: dict[str, Any], names: Sequence[str], place: str, setting: str = "fields") -> Any:
-    """Raises TextError where no field has one of these names. setting: what names another."""
+    """Return the field of a record that has one of these names.
+
+    Raises TextError where no field has one of these names. setting: what names another.
+    """
     name = next((name for name in names if name in record), None)
     if name is None:
         raise TextError(

@@ -44,7 +44,7 @@ class UnitLabels(Sequence[str]):
     """
 
     def __init__(self, names: Sequence[str], values: UInt8[ndarray, " units"]) -> None:
-        """values: the position of each unit's label among the names."""
+        """Store the names of the labels, and each unit's label as its position among the names."""
         self.names, self.values = tuple(names), values
 
     def __len__(self) -> int:
@@ -64,14 +64,14 @@ class UnitLabels(Sequence[str]):
 
 
 def distinct_labels(labels: Sequence[str]) -> set[str]:
-    """The distinct labels."""
+    """Return the distinct labels."""
     if isinstance(labels, UnitLabels):
         return {labels.names[value] for value in np.unique(labels.values).tolist()}
     return set(labels)
 
 
 def label_indices(labels: Sequence[str], index: Mapping[str, int]) -> Int64[ndarray, " units"]:
-    """The index of each unit's label. Raises KeyError."""
+    """Return the index of each unit's label. Raises KeyError."""
     if isinstance(labels, UnitLabels):
         table = np.zeros(len(labels.names), np.int64)
         for label in distinct_labels(labels):
@@ -108,10 +108,10 @@ def read_labelled(
     label_field: str = "label",
     encoding: str = UTF_8,
 ) -> list[Labelled]:
-    """Reads a file of JSON lines (.jsonl), CSV (.csv) or TSV. unit: whether each text or each word has a label.
+    """Read a file of JSON lines (.jsonl), CSV (.csv) or TSV. unit: whether each text or each word has a label.
 
     on_bad: a callback that gets a TextError with file and line for each example without a text, word or label, which is
-    left out. field, label_field: the fields or columns of texts and labels; encoding: that of the file, such as
+    left out. field, label_field: the fields or columns with texts and labels; encoding: that of the file, such as
     latin-1. Raises SettingError; TextError if there is no example.
 
     good:  read_labelled("reviews.csv", field="review", label_field="stars")
@@ -148,13 +148,13 @@ def read_labelled(
 
 
 def check_unit(unit: str) -> None:
-    """Raises SettingError."""
+    """Raise SettingError if a unit is neither text nor word."""
     if unit not in get_args(LabelledUnit):
         raise SettingError(f"unit is {unit!r}; expected text or word, whichever has labels")
 
 
 def check_labelled(examples: Iterable[Labelled], unit: LabelledUnit) -> list[Labelled]:
-    """Checks labelled texts given from Python. Raises TypeError, SettingError, TextError."""
+    """Check labelled texts given from Python. Raises TypeError, SettingError, TextError."""
     check_unit(unit)
     examples = [examples] if isinstance(examples, str) else list(examples)
     for example in examples:
@@ -182,12 +182,12 @@ def _is_label(label: object) -> bool:
 
 
 def digest_of(examples: Sequence[Labelled]) -> str:
-    """The SHA-256 of texts and labels, whatever file they are from."""
+    """Return the SHA-256 of the texts and labels, whatever file they are from."""
     return hashlib.sha256(repr([(example.text, example.labels) for example in examples]).encode()).hexdigest()
 
 
 def classes_of(examples: Sequence[Labelled], least: int = 2) -> list[str]:
-    """All labels, sorted. Raises TextError if there are fewer than `least`."""
+    """Return all labels, sorted. Raises TextError if there are fewer than `least`."""
     labels = sorted(set().union(*(distinct_labels(example.labels) for example in examples)))
     if not labels:
         raise TextError("there is no label; at least one is needed")
@@ -208,7 +208,7 @@ _MANY = 50  # rows
 
 
 def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str, fields: tuple[str, str] = _FIELDS) -> Labelled:
-    """fields: of the text and its label. Raises TextError."""
+    """Return the labelled text in a record. fields: of the text and its label. Raises TextError."""
     if unit == "text":
         text, label = read_field(record, fields[0], place), _label(read_field(record, fields[1], place))
         for field, value in zip(fields, (text, label), strict=True):
@@ -229,13 +229,13 @@ def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str, fields: t
 
 
 def _label(value: Any) -> Any:
-    """A whole number as its digits; any other value as it is."""
+    """Return a whole number as its digits, and any other value unchanged."""
     value = as_written(value)
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _table_texts(name: str, fields: tuple[str, str], encoding: str) -> Iterator[Labelled | TextError]:
-    """The texts of TSV or CSV. fields: the names of the columns of texts and labels. Raises TextError."""
+    """Yield the texts of TSV or CSV. fields: the names of the columns with texts and labels. Raises TextError."""
     is_csv = text_suffix(name) == ".csv"
     between = "a comma" if is_csv else "a tab"
     columns = (0, 1)
@@ -260,7 +260,7 @@ def _table_texts(name: str, fields: tuple[str, str], encoding: str) -> Iterator[
 
 
 def _check_first_row(rows: list[tuple[str, str, list[str]]], fields: tuple[str, str], *, is_csv: bool) -> None:
-    """Raises TextError where the first row seems to name columns, and not those of texts and labels."""
+    """Raise TextError where the first row seems to name columns, and not those with texts and labels."""
     (place, shown, cells), *others = rows or [("", "", [])]
     labels = [own[1].strip() for _, _, own in others if len(own) == len(_FIELDS)]
     if len(cells) != len(_FIELDS) or set(fields) <= set(cells) or _is_header(cells) or fields != _FIELDS:
@@ -274,7 +274,7 @@ def _check_first_row(rows: list[tuple[str, str, list[str]]], fields: tuple[str, 
 
 
 def names_column(first: str, others: Sequence[str], is_csv: bool) -> bool:
-    """Whether the label of a first row seems to be the name of a column. others: the labels of the other rows.
+    """Return whether the label of a first row seems to be the name of a column. others: the labels of the other rows.
 
     That of a table without names is a label of other rows, too. TSV has names more rarely than CSV has: there only the
     first label of many may occur once.
@@ -287,7 +287,7 @@ def names_column(first: str, others: Sequence[str], is_csv: bool) -> bool:
 
 
 def _tsv_rows(name: str, encoding: str) -> Iterator[tuple[str, str, list[str]]]:
-    """The location, the text and the cells of each line that is not empty."""
+    """Return the location, the text and the cells of each line that is not empty."""
     return ((place, line, line.split("\t")) for place, line in _lines(name, encoding) if line.strip())
 
 
@@ -296,7 +296,7 @@ def _csv_rows(name: str, encoding: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _is_header(columns: list[str]) -> bool:
-    """Whether these are column names, as in the files of GLUE."""
+    """Return whether these are column names, as in the files of GLUE."""
     return len(columns) == 2 and columns[1].strip().lower() == "label"
 
 
@@ -315,7 +315,7 @@ def _tsv_words(name: str, encoding: str) -> Iterator[Labelled | TextError]:
 
 
 def _of_lines(lines: list[tuple[str, str]]) -> Labelled:
-    """A text from lines of a word and its label, each given with its location. Raises TextError."""
+    """Return a text from lines of a word and its label, each given with its location. Raises TextError."""
     words: list[str] = []
     labels: list[str] = []
     for place, line in lines:
@@ -330,7 +330,7 @@ def _of_lines(lines: list[tuple[str, str]]) -> Labelled:
 
 
 def _check_words(words: list[Any], labels: list[Any], place: str) -> None:
-    """Raises TextError."""
+    """Raise TextError if a word or a label is not a string, is empty, or has white space in it."""
     for kind, values in (("word", words), ("label", labels)):
         bad = next((value for value in values if not isinstance(value, str) or value.split() != [value]), None)
         if bad is not None:
@@ -339,13 +339,13 @@ def _check_words(words: list[Any], labels: list[Any], place: str) -> None:
 
 
 def _lines(name: str, encoding: str) -> Iterator[tuple[str, str]]:
-    """Each line with its location."""
+    """Yield each line with its location."""
     for number, line in enumerate(lines_of(name, encoding), 1):
         yield f"{name}, line {number}", line
 
 
 def word_baseline(train: Iterable[Labelled], test: Iterable[Labelled]) -> float:
-    """The accuracy of giving each word of `test` its most frequent label in `train`.
+    """Return the accuracy of giving each word of `test` its most frequent label in `train`.
 
     A word that does not occur in `train` gets the most frequent label. Ties go to the label that is more frequent
     overall, then to the first in alphabetical order.

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def build_classifier(
     config: LabellingConfig, labels: Sequence[str], unit: str, vocabulary_size: int, *, compares_words: bool = True
 ) -> Any:
-    """A ScratchClassifier with initial weights, drawn from torch's random generator; or the network of a unit that has
-    one of its own, such as a detector of boxes.
+    """Return a ScratchClassifier with initial weights, drawn from torch's random generator; or the special network of a
+    unit that has one, such as a detector of boxes.
 
     unit: what is labelled, such as text or word; pair or rating for two inputs. vocabulary_size: the number of tokens
     that inputs may have; 0 if they have none. compares_words: whether a classifier of two texts reads what words they
@@ -56,7 +56,9 @@ def build_classifier(
 
 
 def to_state(model: Classifier) -> tuple[Json, Arrays]:
-    """The arrays of the network get the prefix `network.` or `body.`, those of the head the prefix `head.`."""
+    """Return the arrays of the network, with the prefix `network.` or `body.`, and those of the head, with the prefix
+    `head.`.
+    """
     labels: Json = {"labels": list(model.labels), "unit": model.unit}
     if isinstance(model, FineTunedClassifier):
         return {"base": family_of(model.network.config), **network_settings(model.network), **labels}, arrays_of(model)
@@ -64,7 +66,7 @@ def to_state(model: Classifier) -> tuple[Json, Arrays]:
 
 
 def from_state(settings: Json, arrays: Arrays, vocabulary_size: int) -> Classifier:
-    """The classifier of settings and arrays, which it uses without a copy. Raises ModelFormatError."""
+    """Return the classifier of settings and arrays, which it uses without a copy. Raises ModelFormatError."""
     if "scratch" in settings:
         return _from_scratch(settings, arrays, vocabulary_size)
     base = settings.get("base")
@@ -74,7 +76,7 @@ def from_state(settings: Json, arrays: Arrays, vocabulary_size: int) -> Classifi
 
 
 def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, base: str) -> FineTunedClassifier:
-    """A fine-tuned network. base: its family. Raises ModelFormatError."""
+    """Return a fine-tuned network. base: its family. Raises ModelFormatError."""
     labels, unit = _labels_of(settings), settings.get("unit")
     if unit not in ("text", "word", "pair"):
         raise ModelFormatError(f"the classifier's unit is {unit!r}; expected text, word or pair")
@@ -102,7 +104,7 @@ def _fine_tuned(settings: Json, arrays: Arrays, vocabulary_size: int, base: str)
 
 
 def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> Any:
-    """A network that was trained from scratch. Raises ModelFormatError."""
+    """Return a network that was trained from scratch. Raises ModelFormatError."""
     own = settings["scratch"]
     name = own.get("network") if isinstance(own, dict) else None
     if not isinstance(own, dict) or not isinstance(name, str) or name not in LABELLING:
@@ -122,13 +124,13 @@ def _from_scratch(settings: Json, arrays: Arrays, vocabulary_size: int) -> Any:
 
 
 def array_names(config: LabellingConfig, unit: str) -> list[str]:
-    """The names of the arrays of such a classifier, without tokens, in the order of its layers."""
+    """Return the names of the arrays of such a classifier, without tokens, in the order of its layers."""
     with torch.device("meta"):
         return list(build_classifier(config, ["a", "b"], unit, 0).state_dict())
 
 
 def _labels_of(settings: Json) -> list[str]:
-    """Raises ModelFormatError."""
+    """Return the labels in a classifier's settings. Raises ModelFormatError."""
     labels = settings.get("labels")
     least = unit_kind(settings.get("unit")).least
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) < least:

@@ -71,7 +71,9 @@ class FineTunedClassifier(nn.Module):
         mixed_layers: int = 0,
         dropout: float = 0.0,
     ) -> None:
-        """width: of the head's input. mixed_layers: 0 if the head reads the last layer; otherwise it reads sum_j
+        """Build the head, and the mix of layers.
+
+        width: of the head's input. mixed_layers: 0 if the head reads the last layer; otherwise it reads sum_j
         softmax(w)_j h_j over this many layers (Peters et al. 2018, equation 1, without the scale, which the
         normalisation would undo, and without the embedding).
         """
@@ -83,7 +85,7 @@ class FineTunedClassifier(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     def forward(self, inputs: Sequence[UnitTokens] | Sequence[Both]) -> Float[Tensor, "U C"]:
-        """The logits of each unit, (U, C).
+        """Return the logits of each unit, (U, C).
 
         A pair is read as the inputs of two sentences, any other text as those of one.
         """
@@ -92,27 +94,27 @@ class FineTunedClassifier(nn.Module):
         return self._logits(self._add_vectors(parts, self._zeros(texts)), parts)
 
     def train(self, mode: bool = True) -> FineTunedClassifier:
-        """As `nn.Module.train`, but a network that is frozen stays in evaluation mode, without dropout."""
+        """Set the mode as `nn.Module.train` does, but leave a frozen network in evaluation mode, without dropout."""
         super().train(mode)
         self.network.train(mode and any(weight.requires_grad for weight in self.network.parameters()))
         return self
 
     def size(self, item: UnitTokens | Both) -> int:
-        """The length of the input for a text, with its markers."""
+        """Return the length of the input for a text, with its markers."""
         return len(self._joined(item).tokens) + 2
 
     def matrices(self) -> list[nn.Parameter]:
-        """The network's hidden matrices."""
+        """Return the network's hidden matrices."""
         return self.network.matrices()
 
     @torch.inference_mode()
     def log_probs(
         self, inputs: Sequence[UnitTokens] | Sequence[Both], progress: Progress = silent
     ) -> list[Float32[ndarray, "units C"]]:
-        """The log-probabilities of the labels of each text's units, in nats.
+        """Return the log-probabilities of the labels of each text's units, in nats.
 
-        A unit without a token of its own shares those of the next unit, whose tokens span it. Raises SettingError if an
-        id is outside the vocabulary.
+        A unit without a token shares those of the next unit, whose tokens span it. Raises SettingError if an id is
+        outside the vocabulary.
         """
         log_probs: list[Float32[ndarray, "units C"]] = []
         texts = [self._joined(item) for item in inputs]
@@ -131,11 +133,11 @@ class FineTunedClassifier(nn.Module):
         return log_probs
 
     def _zeros(self, texts: Sequence[_Text]) -> Float[Tensor, "U D"]:
-        """Zeros, to which the vectors of units are added."""
+        """Return zeros, to which the vectors of units are added."""
         return torch.zeros(sum(text.number for text in texts), self.head.in_features, device=self.network.device)
 
     def _add_vectors(self, parts: Sequence[_Part], sums: Float[Tensor, "U D"]) -> Float[Tensor, "U D"]:
-        """Adds the vectors of tokens to the sums of their units, in place; returns the sums."""
+        """Add the vectors of tokens to the sums of their units, in place; return the sums."""
         lengths = [len(part.inputs) for part in parts]
         device, width = self.network.device, max(lengths)
         if self.training:
@@ -150,7 +152,7 @@ class FineTunedClassifier(nn.Module):
         return sums.index_add_(0, units, hidden.flatten(0, 1)[tokens])
 
     def _logits(self, sums: Float[Tensor, "U D"], parts: Sequence[_Part]) -> Float[Tensor, "U C"]:
-        """The head's output for the normalised mean of each unit."""
+        """Return the head's output for the normalised mean of each unit."""
         owners = np.concatenate([part.owners for part in parts])
         counts = torch.from_numpy(np.bincount(owners[owners >= 0], minlength=len(sums))).to(sums.device)
         vectors = F.layer_norm(sums / counts[:, None].clamp(min=1), sums.shape[-1:])
@@ -159,7 +161,7 @@ class FineTunedClassifier(nn.Module):
     def _hidden(
         self, tokens: Int64[Tensor, "B T"], starts: Bool[Tensor, "B T"] | None, second: Int64[Tensor, " B"]
     ) -> Float[Tensor, "B T D"]:
-        """The last layer, or the mix of layers."""
+        """Return the last layer, or the mix of layers."""
         x = self.network.embed(tokens)
         if self.unit == "pair":
             x = with_types(x, self.network.types, second)
@@ -170,7 +172,7 @@ class FineTunedClassifier(nn.Module):
         return torch.stack([weight * layer for weight, layer in zip(weights, layers, strict=True)]).sum(0)
 
     def _joined(self, item: UnitTokens | Both) -> _Text:
-        """The tokens that are read of an input: a text as it is, two sentences as one text."""
+        """Return the tokens that are read of an input: a text unchanged, two sentences as one text."""
         if self.unit != "pair":
             return cast("UnitTokens", item)
         first, second = cast("Both", item)
@@ -178,8 +180,9 @@ class FineTunedClassifier(nn.Module):
         return join_sentences(first, second, separator(self.network.config), longest)
 
     def _parts(self, texts: Sequence[_Text]) -> list[_Part]:
-        """Cuts texts into parts. If texts are labelled, the </s> before a text belongs to it, so that an empty text
-        has a vector, too.
+        """Cut texts into parts.
+
+        If texts are labelled, the </s> before a text belongs to it, so that an empty text has a vector, too.
         """
         parts, first = [], 0
         context = self.network.encoder.context or _PART
@@ -195,14 +198,14 @@ class FineTunedClassifier(nn.Module):
         return parts
 
     def _framed(self, text: _Text, part: slice) -> Int64[ndarray, " inputs"]:
-        """A part of a text with the markers around it; a pair has its separators already."""
+        """Return a part of a text with the markers around it; a pair has its separators already."""
         if isinstance(text, SentencePair):
             return np.concatenate([[END], text.tokens[part]]).astype(np.int64)
         return add_boundaries(text.tokens[part], self.network)
 
 
 def _of_all_units(rows: Float32[ndarray, "units C"], text: _Text) -> Float32[ndarray, "units C"]:
-    """A row for each unit; a unit without a token has the row of the next unit that has one."""
+    """Return a row for each unit; a unit without a token has the row of the next unit that has one."""
     read = np.unique(text.of_tokens[text.of_tokens >= 0])
     if len(read) in (0, text.number):
         return rows
@@ -212,7 +215,7 @@ def _of_all_units(rows: Float32[ndarray, "units C"], text: _Text) -> Float32[nda
 
 @torch.no_grad()
 def layer_widths(network: Network) -> list[int]:
-    """The width of each layer of a network's encoder."""
+    """Return the width of each layer of a network's encoder."""
     tokens = torch.full((1, 1), END, device=network.device)
     return [layer.shape[-1] for layer in network.encoder.hidden_layers(network.embed(tokens))]
 
@@ -236,26 +239,26 @@ class Body(Protocol[Read]):
     def embedding(self) -> nn.Parameter | None: ...
 
     def __call__(self, inputs: Sequence[Read]) -> Float[Tensor, "U width"]:
-        """The vectors of the units of all inputs, one input after the other; at least one input."""
+        """Return the vectors of the units of all inputs, one input after the other; at least one input."""
 
     def check(self, item: Read) -> None:
-        """Raises SettingError where a network of these settings cannot read an input, such as unknown ids."""
+        """Raise SettingError where a network of these settings cannot read an input, such as unknown ids."""
 
     def size(self, item: Read) -> int:
-        """The size of an input, in tokens, nodes or cells; at least 1."""
+        """Return the size of an input, in tokens, nodes or cells; at least 1."""
 
     def units(self, item: Read) -> int:
-        """How many vectors an input gets."""
+        """Return how many vectors an input gets."""
 
     def named_parameters(self) -> Any:
-        """As `nn.Module.named_parameters`."""
+        """Return the named parameters, as `nn.Module.named_parameters` does."""
 
 
 class ScratchClassifier(nn.Module):
     """A body and a head. It is a `LabelNetwork` of `chainrule.features.classify.objective`."""
 
     def __init__(self, config: LabellingConfig, body: Body[Any], labels: Sequence[str], unit: str) -> None:
-        """unit: what is labelled, one of the units of the inputs that the network reads."""
+        """Build the head. unit: what is labelled, one of the units of the inputs that the network reads."""
         super().__init__()
         self.config, self.labels, self.unit = config, tuple(labels), unit
         self.body = cast("Any", body)
@@ -269,31 +272,36 @@ class ScratchClassifier(nn.Module):
         return self.config.reads
 
     def forward(self, inputs: Sequence[Any]) -> Float[Tensor, "U C"]:
-        """The logits of each unit."""
+        """Return the logits of each unit."""
         vectors = self.body(inputs)
         return cast("Tensor", self.head(drop(vectors, self.config.dropout, self.training)))
 
     def size(self, item: Any) -> int:
-        """As `Body.size`."""
+        """Implement `Body.size`."""
         return cast("int", self.body.size(item))
 
     def matrices(self) -> list[nn.Parameter]:
-        """The body's matrices, without its vectors of tokens."""
+        """Return the body's matrices, without its vectors of tokens."""
         return [weight for weight in self.body.parameters() if weight.ndim >= 2 and weight is not self.body.embedding]
 
     def log_probs(self, inputs: Sequence[Any], progress: Progress = silent) -> list[Float32[ndarray, "units C"]]:
-        """The log-probabilities of the labels of each input's units, in nats. Raises SettingError as `Body.check`."""
+        """Return the log-probabilities of the labels of each input's units, in nats.
+
+        Raises SettingError as `Body.check`.
+        """
         return self._by_input(lambda own: self(own).float().log_softmax(-1), inputs, "classifying", progress)
 
     def vectors(self, inputs: Sequence[Any], progress: Progress = silent) -> list[Float32[ndarray, "units D"]]:
-        """The body's vectors of each input's units, which the head labels. Raises SettingError as `Body.check`."""
+        """Return the body's vectors of each input's units, which the head labels. Raises SettingError as
+        `Body.check`.
+        """
         return self._by_input(lambda own: self.body(own).float(), inputs, "embedding", progress)
 
     @torch.inference_mode()
     def _by_input(
         self, compute: Callable[[list[Any]], Tensor], inputs: Sequence[Any], doing: str, progress: Progress
     ) -> list[Float32[ndarray, "units N"]]:
-        """The rows of each input's units.
+        """Return the rows of each input's units.
 
         compute: a function that gives the rows of some inputs. doing: the task's name, for messages.
         """

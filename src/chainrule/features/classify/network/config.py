@@ -129,7 +129,7 @@ LABELLING: Table[type[LabellingConfig]] = Table(
 
 
 def labelling_config(network: LabellingConfig | str) -> LabellingConfig:
-    """The configuration, or the default one of a network's name. Raises SettingError, TypeError."""
+    """Return the configuration, or the default one of a network's name. Raises SettingError, TypeError."""
     if isinstance(network, str):
         if network not in LABELLING:
             raise SettingError(
@@ -142,7 +142,7 @@ def labelling_config(network: LabellingConfig | str) -> LabellingConfig:
 
 
 def labelling_name(config: LabellingConfig) -> str:
-    """The name of a configuration's network. Raises SettingError."""
+    """Return the name of a configuration's network. Raises SettingError."""
     for name, kind in LABELLING.items():
         if type(config) is kind:
             return name
@@ -150,7 +150,7 @@ def labelling_name(config: LabellingConfig) -> str:
 
 
 def labelling_settings(config: LabellingConfig) -> dict[str, object]:
-    """Field by field, for a file of JSON, with the network's name."""
+    """Return the settings field by field, for a file of JSON, with the network's name."""
     values = ((field.name, getattr(config, field.name)) for field in fields(config))
     return {
         "network": labelling_name(config),

@@ -50,7 +50,7 @@ class TokenLayers(Protocol):
     is_bidirectional: bool  # whether the second half of a vector is of layers that read from the right
 
     def __call__(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T width"]:
-        """x: (B, T, E), padded on the right."""
+        """Return the hidden vectors. x: (B, T, E), padded on the right."""
 
 
 class TextBody(nn.Module):
@@ -67,9 +67,11 @@ class TextBody(nn.Module):
         width: int | None = None,
         summed: int = 0,
     ) -> None:
-        """unit: text or word. pooling: of a text; a word's vector is the mean of its tokens'. after: the number of
-        layers on the vectors of units, `width` wide. summed: with pooling "max", how many numbers at the end of the
-        vectors are summed instead, and divided by the square root of the text's length.
+        """Build the token vectors, and store the layers.
+
+        unit: text or word. pooling: of a text; a word's vector is the mean of its tokens'. after: the number of layers
+        on the vectors of units, `width` wide. summed: with pooling "max", how many numbers at the end of the vectors
+        are summed instead, and divided by the square root of the text's length.
         """
         super().__init__()
         self.vectors = word_vectors(vocabulary_size, config.embedding_width, config.token_dropout)
@@ -82,7 +84,7 @@ class TextBody(nn.Module):
         return self.vectors.weight
 
     def forward(self, inputs: Sequence[UnitTokens]) -> Float[Tensor, "U width"]:
-        """As `Body`."""
+        """Return the vectors of the units of all inputs, as `Body` does."""
         device = self.embedding.device
         rows = [item.tokens if len(item.tokens) else np.array([END]) for item in inputs]
         tokens = torch.from_numpy(pad(rows, END)).to(device)
@@ -107,21 +109,21 @@ class TextBody(nn.Module):
         return torch.cat((last[:, :half], hidden[:, 0, half:]), 1)
 
     def check(self, item: UnitTokens) -> None:
-        """Raises SettingError where an id is outside the vocabulary."""
+        """Raise SettingError where an id is outside the vocabulary."""
         check_tokens(item.tokens, len(self.embedding))
 
     def size(self, item: UnitTokens) -> int:
-        """The number of its tokens, at least 1."""
+        """Return the number of its tokens, at least 1."""
         return max(1, len(item.tokens))
 
     def units(self, item: UnitTokens) -> int:
-        """The number of its words; 1 for a whole text."""
+        """Return the number of its words; 1 for a whole text."""
         return item.number
 
 
 def word_vectors(vocabulary_size: int, width: int, token_dropout: float = 0.0) -> Embedding:
-    """Vectors of tokens, drawn with a deviation of 0.05 as in the papers; that of <unk>, which training may never see,
-    is 0.
+    """Return vectors of tokens, drawn with a deviation of 0.05 as in the papers; that of <unk>, which training may
+    never see, is 0.
     """
     vectors = Embedding(vocabulary_size, width, token_dropout=token_dropout)
     nn.init.normal_(vectors.weight, std=0.05)
@@ -131,7 +133,7 @@ def word_vectors(vocabulary_size: int, width: int, token_dropout: float = 0.0) -
 
 
 def _of_words(hidden: Tensor, lengths: Tensor, inputs: Sequence[UnitTokens]) -> Float[Tensor, "U width"]:
-    """The mean of each word's tokens; 0 for a word without any."""
+    """Return the mean of each word's tokens; 0 for a word without any."""
     firsts = np.cumsum([0, *(item.number for item in inputs)])
     owners = pad(
         [np.where(item.of_tokens < 0, -1, first + item.of_tokens) for first, item in zip(firsts, inputs, strict=False)],
@@ -158,7 +160,7 @@ class NoLayers(nn.Module):
         self.width = width
 
     def forward(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T E"]:
-        """x itself."""
+        """Return x itself."""
         return x
 
 
@@ -184,7 +186,7 @@ class RecurrentLayers(nn.Module):
                 set_biases(layers, forget=1.0)
 
     def forward(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T D"]:
-        """The hidden vectors of the last layer."""
+        """Return the hidden vectors of the last layer."""
         if not self.is_bidirectional:
             for i, layer in enumerate(self.ahead):
                 x = layer(self._dropped(x, i))[0]
@@ -197,7 +199,7 @@ class RecurrentLayers(nn.Module):
         return x
 
     def _dropped(self, x: Tensor, layer: int) -> Tensor:
-        """Dropout, except on the input of the first layer, which has had it already."""
+        """Apply dropout, except to the input of the first layer, which has had it already."""
         return drop(x, self.dropout, self.training) if layer else x
 
 
@@ -210,14 +212,17 @@ class ConvolutionLayers(nn.Module):
     is_bidirectional = False
 
     def __init__(self, config: ConvolutionLabelling, *, keeps_input: bool = False) -> None:
-        """keeps_input: whether the outputs at a position end with the token vector that the filters read there."""
+        """Build a convolution for each filter width.
+
+        keeps_input: whether the outputs at a position end with the token vector that the filters read there.
+        """
         super().__init__()
         self.width = config.width * len(config.filters) + keeps_input * config.embedding_width
         self.keeps_input = keeps_input
         self.filters = nn.ModuleList(nn.Conv1d(config.embedding_width, config.width, n) for n in config.filters)
 
     def forward(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T width"]:
-        """The filters' outputs at each position."""
+        """Return the filters' outputs at each position."""
         inside = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
         columns = (x * inside[..., None]).transpose(1, 2)  # (B, E, T)
         outputs = []
@@ -243,13 +248,13 @@ class TransformerLayers(nn.Module):
         self.blocks = Transformer(own, is_bidirectional=True)
 
     def forward(self, x: Float[Tensor, "B T E"], lengths: Int64[Tensor, " B"]) -> Float[Tensor, "B T D"]:
-        """The hidden vectors of the last layer."""
+        """Return the hidden vectors of the last layer."""
         starts = padding_starts(lengths.tolist(), x.device, width=x.shape[1])
         return cast("Tensor", self.blocks(self.widened(x), None, starts)[0])
 
 
 def _reversed(lengths: Int64[Tensor, " B"], width: int) -> Int64[Tensor, "B T"]:
-    """The positions of each row from its last to its first, then those beyond its length as they are."""
+    """Return the positions of each row from its last to its first, then those beyond its length, unchanged."""
     columns = torch.arange(width, device=lengths.device)[None]
     return torch.where(columns < lengths[:, None], lengths[:, None] - 1 - columns, columns)
 
@@ -262,7 +267,7 @@ _WIDTH = 50  # as in the paper
 
 
 class SharedWords(nn.Module):
-    """What two texts share, word by word, which the vectors of whole texts hardly tell.
+    """Figures of what two texts share, word by word, which the vectors of whole texts hardly show.
 
     A word counts as much as its weight, which is learned: 'not' may matter more than 'the'. Unknown words are one word.
     """
@@ -270,14 +275,15 @@ class SharedWords(nn.Module):
     width = 8
 
     def __init__(self, vocabulary_size: int, *, is_directed: bool) -> None:
-        """is_directed: whether exchanging the texts may change the figures."""
+        """Build a weight for each token. is_directed: whether exchanging the texts may change the figures."""
         super().__init__()
         self.is_directed = is_directed
         self.weights = nn.Parameter(torch.ones(vocabulary_size))
 
     def forward(self, pairs: Sequence[tuple[UnitTokens, UnitTokens]]) -> Float[Tensor, "P width"]:
-        """For each text the share of its words that the other has, weighted and not; the weight of the others, in tens;
-        the share of neighbouring words that are neighbours in the other, too; the difference of lengths, in tens.
+        """Return, for each text, the share of its words that the other has, weighted and not; the weight of the others,
+        in tens; the share of neighbouring words that are neighbours in the other, too; the difference of lengths, in
+        tens.
 
         Undirected, the lesser and the greater figure of the two texts stand in place of the first's and the second's.
         """
@@ -302,7 +308,7 @@ class SharedWords(nn.Module):
         return torch.stack((found / total.clamp(min=1e-6), counted, (total - found) / 10), 1)
 
     def _padded(self, texts: Sequence[UnitTokens]) -> tuple[Int64[Tensor, "P T"], Bool[Tensor, "P T"]]:
-        """The tokens of texts, and which of them are no padding; an empty text has </s>."""
+        """Return the tokens of some texts, and which of them are no padding; an empty text has </s>."""
         rows = [text.tokens if len(text.tokens) else np.array([END]) for text in texts]
         tokens = torch.from_numpy(pad(rows, END)).to(self.weights.device)
         lengths = torch.tensor([len(row) for row in rows], device=tokens.device)
@@ -317,7 +323,10 @@ class PairBody(nn.Module):
     """
 
     def __init__(self, side: Body[Any], shared: SharedWords | None = None, *, is_directed: bool) -> None:
-        """side: the body that gives each side one vector. shared: compares words of two texts; None: nothing does."""
+        """Build the layer that compares both sides.
+
+        side: the body that gives each side one vector. shared: compares words of two texts; None: nothing does.
+        """
         super().__init__()
         self.side: Any = side
         self.shared = shared
@@ -331,7 +340,7 @@ class PairBody(nn.Module):
         return embedding
 
     def forward(self, inputs: Sequence[tuple[Any, Any]]) -> Float[Tensor, "P C"]:
-        """As `Body`."""
+        """Return the vector of each pair, as `Body` does."""
         a, b = self.side([first for first, _ in inputs] + [second for _, second in inputs]).chunk(2)
         parts = [(a - b).abs(), a * b, *([a, b] if self.is_directed else [])]
         if self.shared is not None:
@@ -339,16 +348,16 @@ class PairBody(nn.Module):
         return torch.sigmoid(self.compare(torch.cat(parts, 1)))
 
     def check(self, item: tuple[Any, Any]) -> None:
-        """As `Body`."""
+        """Raise SettingError where the network cannot read one of the sides."""
         for own in item:
             self.side.check(own)
 
     def size(self, item: tuple[Any, Any]) -> int:
-        """The size of both sides."""
+        """Return the size of both sides."""
         return int(self.side.size(item[0]) + self.side.size(item[1]))
 
     def units(self, item: tuple[Any, Any]) -> int:
-        """One: a pair has one vector."""
+        """Return 1: a pair has one vector."""
         return 1
 
 

@@ -22,7 +22,7 @@ NO_WORD = -1
 
 @kernel
 def symbol_of(symbols: Array, code: int) -> int:
-    """The symbol of a code point: those in rules have their own, all others share 0."""
+    """Return the symbol of a code point: each code point in a rule has one, and all others share 0."""
     return symbols[code] if code < symbols.size else 0
 
 
@@ -37,7 +37,7 @@ def rewrite_forward(
     probs: Array,
     forward: Array,
 ) -> None:
-    """forward[s, o]: the probability that the source's first s characters became the first o observed ones.
+    """Set forward[s, o] to the probability that the source's first s characters became the first o observed ones.
 
     symbols, copied, begin, sides, probs: see `RulesBySource`. forward: zeros, (longest source + 1, longest text + 1).
     """
@@ -65,13 +65,13 @@ def rewrite_forward(
 
 @kernel
 def lengths_of(sides: Array, rule: int) -> tuple[int, int]:
-    """The numbers of characters that a rule rewrites, and that it puts there."""
+    """Return the numbers of characters that a rule rewrites, and that it puts there."""
     return 1 + (sides[rule, 0, 1] != 0), (sides[rule, 1, 0] != 0) + (sides[rule, 1, 1] != 0)
 
 
 @kernel
 def second_characters_fit(sides: Array, rule: int, source: Array, s: int, seen: Array, o: int) -> bool:
-    """Whether a rule whose first characters stand at source[s] and seen[o] applies there."""
+    """Return whether a rule whose first characters stand at source[s] and seen[o] applies there."""
     step, put = lengths_of(sides, rule)
     if s + step > source.size or o + put > seen.size:
         return False
@@ -91,7 +91,9 @@ def log_probs(
     probs: Array,
     results: Array,
 ) -> None:
-    """results[i] = log P(observed text i | source text i), by the forward algorithm over both texts' characters."""
+    """Set results[i] to log P(observed text i | source text i), by the forward algorithm over both texts'
+    characters.
+    """
     height, width = longest(source_offsets) + 1, longest(observed_offsets) + 1
     scratch = np.empty((height, width))
     for i in range(results.size):
@@ -105,7 +107,7 @@ def log_probs(
 
 @kernel
 def longest(offsets: Array) -> int:
-    """The length of the longest text."""
+    """Return the length of the longest text."""
     length = 0
     for i in range(offsets.size - 1):
         length = max(length, offsets[i + 1] - offsets[i])
@@ -114,7 +116,7 @@ def longest(offsets: Array) -> int:
 
 @kernel
 def child_of(characters: Array, children: Array, node: int, code: int) -> int:
-    """The child of `node` for a character, or NO_WORD."""
+    """Return the child of `node` for a character, or NO_WORD."""
     low, end = children[node], children[node + 1]
     high = end
     while low < high:
@@ -139,7 +141,7 @@ def meant_words(
     matches: Array,
     counts: Array,
 ) -> None:
-    """matches[i, :counts[i]]: the words that at most most_errors[i] rules turn into the observed text i.
+    """Find matches[i, :counts[i]], the words that at most most_errors[i] rules turn into the observed text i.
 
     Walks the trie along the text and undoes rules: those that put the observed character, and deletions (rules by what
     is observed: those of code c are begin[c] .. begin[c + 1]). A word may occur several times; matches without room
@@ -193,7 +195,7 @@ def expect(
     uses: Array,
     visits: Array,
 ) -> float:
-    """Adds each rule's expected uses, and the expected visits to characters x with y next, over all pairs.
+    """Add each rule's expected uses, and the expected visits to characters x with y next, over all pairs.
 
     The forward-backward algorithm over both texts' characters. weights: of the pairs. visits[x, y]: by symbols; 0 is
     the end of the text, and all characters in no rule. Pairs that the rules cannot explain add nothing. Returns the

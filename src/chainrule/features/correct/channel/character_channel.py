@@ -72,7 +72,10 @@ class Channel:
     """A channel of some rules."""
 
     def __init__(self, name: str, rules: Sequence[Rule]) -> None:
-        """Raises SettingError if a rule is invalid, or the rules leave too little probability to copying."""
+        """Sort the rules by their first characters.
+
+        Raises SettingError if a rule is invalid, or the rules leave too little probability to copying.
+        """
         self.name, self.rules = name, tuple(rules)
         for rule in self.rules:
             _check(rule)
@@ -86,7 +89,7 @@ class Channel:
             )
 
     def corrupted(self, text: str, rng: np.random.Generator) -> str:
-        """A random output of the channel for a text."""
+        """Return a random output of the channel for a text."""
         draws = rng.random(len(text))
         pieces, done = [], 0
         for position in np.flatnonzero(draws < self._largest).tolist():
@@ -103,7 +106,7 @@ class Channel:
         return "".join([*pieces, text[done:]])
 
     def log_probs(self, observed: Sequence[str], sources: Sequence[str]) -> Float64[ndarray, " pairs"]:
-        """log P(observed | source) of pairs, in nats; -inf if no rules rewrite one as the other."""
+        """Return log P(observed | source) of pairs, in nats; -inf if no rules rewrite one as the other."""
         results = np.empty(len(observed))
         log_probs(*concatenate(observed), *concatenate(sources), *self.by_source[:-1], results)
         return results
@@ -145,7 +148,7 @@ class Channel:
 
 
 def concatenate(texts: Sequence[str]) -> tuple[Int32[ndarray, " characters"], Int64[ndarray, " texts+1"]]:
-    """The code points of texts, concatenated, and the offset of each text, with the end as the last one."""
+    """Return the code points of all texts, concatenated, and the offset of each text, with the end as the last one."""
     offsets = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=offsets[1:])
     data = bytearray("".join(texts).encode("utf-32-le", "surrogatepass"))
@@ -161,7 +164,7 @@ def _arrays(rules: Sequence[Rule]) -> tuple[Int32[ndarray, "rules 2 side"], Floa
 
 
 def _check(rule: Rule) -> None:
-    """Raises SettingError."""
+    """Raise SettingError if a rule is invalid."""
     if not 1 <= len(rule.source) <= SIDE or len(rule.observed) > SIDE or rule.source == rule.observed:
         raise SettingError(f"{rule} is not a rule; expected 1 or 2 characters that become 0 to 2 others")
     if not all(0 < ord(character) < _CODES for character in rule.source + rule.observed):
@@ -171,7 +174,7 @@ def _check(rule: Rule) -> None:
 
 
 def _largest_sum(rules: Sequence[Rule]) -> float:
-    """The largest sum of probabilities of the rules for one first character, over the characters after it."""
+    """Return the largest sum of probabilities of the rules for one first character, over the characters after it."""
     alone = sum(rule.prob for rule in rules if len(rule.source) == 1)
     by_next: dict[str, float] = {}
     for rule in rules:
@@ -225,7 +228,7 @@ _MERGED = 0.5  # share of the errors at a space: it is lost
 
 
 def channel_named(name: str, rate: float) -> Channel:
-    """A ready-made channel. rate: above 0, at most 0.5. Raises SettingError."""
+    """Return a ready-made channel. rate: above 0, at most 0.5. Raises SettingError."""
     if name not in CONFUSIONS:
         raise SettingError(f"there is no channel called {name!r}; choose one of {', '.join(CONFUSIONS)}")
     if not 0 < rate <= 0.5:
@@ -235,7 +238,7 @@ def channel_named(name: str, rate: float) -> Channel:
 
 
 def neighbours(letter: str) -> str:
-    """The letters of the keys around a letter's key, in its case."""
+    """Return the letters of the keys around a letter's key, in its case."""
     row = next(i for i, keys in enumerate(_ROWS) if letter.lower() in keys)
     column = _ROWS[row].index(letter.lower())
     around = (
@@ -251,7 +254,7 @@ def neighbours(letter: str) -> str:
 
 
 def _slips() -> Iterator[tuple[str, str, float]]:
-    """Typing errors: source, observed, share of the errors at the source."""
+    """Yield typing errors: source, observed, share of the errors at the source."""
     for letter in _LETTERS:
         keys = neighbours(letter)
         for key in keys:
@@ -271,7 +274,7 @@ def _slips() -> Iterator[tuple[str, str, float]]:
 
 
 def _lookalikes() -> Iterator[tuple[str, str, float]]:
-    """Recognition errors: source, observed, share of the errors at the source."""
+    """Yield recognition errors: source, observed, share of the errors at the source."""
     for (one, other), share in _ALIKE.items():
         yield one, other, share
         yield other, one, share

@@ -59,21 +59,26 @@ _ALIKE = {("ks", "x"): 0.02, ("i", "ye"): 0.02}  # thanx, payed
 
 @cache
 def english_channel() -> Channel:
-    """The channel of misspelled words, in lower case between marks of their ends, as `learn_channel` makes them."""
+    """Return the channel of misspelled words, in lower case between marks of their ends, as `learn_channel` makes
+    them.
+    """
     probs = dict(common_edits())
     probs.update(read_rules(files(__package__).joinpath("english_rules.txt").read_text("utf-8")))
     return Channel(ENGLISH, [*within_bounds(probs), Rule(SPACE, "", _SPACE_LOST)])
 
 
 class EnglishNoise:
-    """Misspells words of texts as `english_channel` has it, in their case."""
+    """Misspells words in texts as `english_channel` has it, in their case."""
 
     def __init__(self, rate: float) -> None:
-        """rate: the share of words of 5 letters that go wrong; longer ones do more often, as in `WordErrorModel`."""
+        """Store the rate, and make the channel of English.
+
+        rate: the share of words of 5 letters that go wrong; longer ones do more often, as in `WordErrorModel`.
+        """
         self._rate, self._channel = rate, english_channel()
 
     def corrupted(self, text: str, rng: np.random.Generator) -> str:
-        """A random output of the channel for a text."""
+        """Return a random output of the channel for a text."""
         return WORD.sub(lambda match: self._misspelled(match.group(), rng), text)
 
     def _misspelled(self, word: str, rng: np.random.Generator) -> str:
@@ -89,14 +94,14 @@ class EnglishNoise:
 
 
 def in_case(wrong: str, word: str) -> str:
-    """A misspelling with the capitals of its word."""
+    """Return a misspelling with the capitals of its word."""
     if len(word) > 1 and word.isupper():
         return wrong.upper()
     return wrong[:1].upper() + wrong[1:] if word[:1].isupper() else wrong
 
 
 def common_edits() -> Iterator[tuple[tuple[str, str], float]]:
-    """Every single edit, with its probability before any misspelling has been seen."""
+    """Yield every single edit, with its probability before any misspelling has been seen."""
     for letter in ascii_lowercase:
         near = neighbours(letter)
         yield (letter, ""), _LOST
@@ -121,7 +126,9 @@ def common_edits() -> Iterator[tuple[tuple[str, str], float]]:
 
 
 def read_rules(text: str) -> dict[tuple[str, str], float]:
-    """The probabilities of rules. A line is: -log2 of the probability, and `meant>written`; ^ and $ end a word."""
+    """Return the probabilities of rules. A line is: -log2 of the probability, and `meant>written`; ^ and $ end a
+    word.
+    """
     probs = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):
@@ -133,7 +140,7 @@ def read_rules(text: str) -> dict[tuple[str, str], float]:
 
 
 def write_rules(probs: dict[tuple[str, str], float]) -> str:
-    """The lines of `read_rules`; probabilities are rounded to half a bit."""
+    """Return the lines of `read_rules`; probabilities are rounded to half a bit."""
     from math import log2
 
     unmarked = str.maketrans({BEGIN_MARK: "^", END_MARK: "$"})

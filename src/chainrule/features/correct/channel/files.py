@@ -26,13 +26,16 @@ _VERSION = 1
 
 
 def write_object(path: Path, kind: str, content: dict[str, Any]) -> None:
-    """Raises OutputError."""
+    """Write an object of a kind, as JSON. Raises OutputError."""
     with replace_file(path) as file:
         file.write(json.dumps({kind: _VERSION, **content}, ensure_ascii=False, indent=0).encode() + b"\n")
 
 
 def read_object(path: Path, kind: str, expected: str) -> dict[str, Any]:
-    """expected: what the file should be, for messages. Raises ModelFormatError, which names the file."""
+    """Return the content of a file that `write_object` wrote.
+
+    expected: what the file should be, for messages. Raises ModelFormatError, which names the file.
+    """
     try:
         content = parse_json(read_file(path))
     except OSError as error:
@@ -49,13 +52,13 @@ _EXPECTED = "a channel written by chainrule train channel"
 
 
 def write_channel(channel: Channel, path: Path, record: dict[str, Any]) -> None:
-    """Raises OutputError."""
+    """Write a channel to a file. Raises OutputError."""
     rules = [[rule.source, rule.observed, rule.prob] for rule in channel.rules]
     write_object(path, _KIND, {"name": channel.name, "record": record, "rules": rules})
 
 
 def read_channel(path: Path) -> Channel:
-    """Raises ModelFormatError, which names the file and the rule."""
+    """Return the channel in a file. Raises ModelFormatError, which names the file and the rule."""
     content = read_object(path, _KIND, _EXPECTED)
     name, rules = content.get("name"), content.get("rules")
     if not isinstance(name, str) or not isinstance(rules, list) or not rules:
@@ -67,7 +70,7 @@ def read_channel(path: Path) -> Channel:
 
 
 def channel_of(channel: ReadyChannel | Channel | PathLike[str], rate: float) -> Channel:
-    """A channel by the name of a ready-made one, or from its file, or itself.
+    """Return a channel by the name of a ready-made one, or from its file, or itself.
 
     rate: for a ready-made channel, the probability of an error at a character. Raises SettingError, ModelFormatError.
     """
@@ -96,7 +99,7 @@ _EXPECTED_GRAMMAR = "a channel written by chainrule train channel --grammar"
 
 
 def write_grammar(channel: WordChannel, path: Path, record: dict[str, Any]) -> None:
-    """Raises OutputError."""
+    """Write a channel of grammar to a file. Raises OutputError."""
     content = {
         "name": channel.name,
         "record": record,
@@ -108,7 +111,7 @@ def write_grammar(channel: WordChannel, path: Path, record: dict[str, Any]) -> N
 
 
 def read_grammar(path: Path) -> WordChannel:
-    """Raises ModelFormatError, which names the file and the rule."""
+    """Return the channel of grammar in a file. Raises ModelFormatError, which names the file and the rule."""
     content = read_object(path, _GRAMMAR_KIND, _EXPECTED_GRAMMAR)
     rules, shares = content.get("rules"), [content.get("inflected"), content.get("uncapitalised")]
     if not isinstance(rules, list) or not all(type(share) in (int, float) for share in shares):

@@ -81,15 +81,15 @@ class Inflections:
         return len(self._others)
 
     def forms(self) -> list[str]:
-        """All forms."""
+        """Return all forms."""
         return list(self._others)
 
     def others(self, form: str) -> list[str]:
-        """The other forms of the words that a form in lower case belongs to."""
+        """Return the other forms of the words that a form in lower case belongs to."""
         return list(self._others.get(form, ()))
 
     def among(self, words: Collection[str]) -> Inflections:
-        """The same, without other forms than those that are known."""
+        """Return the same, without other forms than those that are known."""
         known = Inflections(())
         for form, others in self._others.items():
             if kept := {other: None for other in others if other in words}:
@@ -98,7 +98,9 @@ class Inflections:
 
 
 def english_inflections(words: Collection[str]) -> Inflections:
-    """Those among words in lower case: by a list, or the rules for -s, -ed, -ing, -er, -est, -ly."""
+    """Return the families of forms among words in lower case: by a list, or the rules for -s, -ed, -ing, -er, -est,
+    -ly.
+    """
     irregular = [line.split() for line in IRREGULAR.replace("\n", "|").split("|")]
     without = frozenset(_WITHOUT_FORMS.split())
     has_own = {form for family in irregular for form in family}
@@ -111,7 +113,7 @@ def english_inflections(words: Collection[str]) -> Inflections:
 
 
 def _regular(base: str) -> Iterator[str]:
-    """The forms that a word has if it is a regular one of any part of speech."""
+    """Yield the forms that a word has if it is a regular one of any part of speech."""
     stem, is_silent = (base[:-1], True) if base.endswith("e") else (base, False)
     if base.endswith("y") and base[-2] not in "aeiou":
         yield from (f"{base[:-1]}{ending}" for ending in ("ies", "ied", "ier", "iest", "ily"))
@@ -129,7 +131,7 @@ def _regular(base: str) -> Iterator[str]:
 
 
 def read_inflections(path: str | PathLike[str]) -> Inflections:
-    """Inflections from a file: the forms of a word in each line, or the lines of AGID (go V: went | gone).
+    """Return inflections from a file: the forms of a word in each line, or the lines of AGID (go V: went | gone).
 
     Raises TextError.
     """

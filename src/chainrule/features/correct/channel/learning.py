@@ -48,12 +48,12 @@ _VISITS_OF_PRIOR = 20.0  # added instead, with the errors of a prior; by trial: 
 
 
 def mark_ends(text: str) -> str:
-    """A word between marks of its beginning and end."""
+    """Return a word between marks of its beginning and end."""
     return f"{BEGIN_MARK}{text}{END_MARK}"
 
 
 def marks_as_word(marks: str) -> str:
-    """The marks before or after a word, as a word of their own."""
+    """Return the marks before or after a word, as a separate word."""
     return MARKS + marks
 
 
@@ -66,7 +66,7 @@ def learn_channel(
     name: str = "learned",
     progress: Progress = silent,
 ) -> Channel:
-    """A channel for marked words, from pairs (wrong, right). weights: of the pairs, such as their counts.
+    """Return a channel for marked words, from pairs (wrong, right). weights: of the pairs, such as their counts.
 
     Pairs may be of marks (`marks_as_word`), right ones among them, so that the probabilities of their errors are those
     of all marks, not of wrong ones. Pairs may differ in a space. prior: a channel of words in lower case, towards which
@@ -112,7 +112,7 @@ def learn_channel(
 
 
 def _share_with_spaces(pairs: Sequence[tuple[str, str]], weights: Sequence[float]) -> float:
-    """The share of wrong words in which a space is lost or inserted."""
+    """Return the share of wrong words in which a space is lost or inserted."""
     of_words = [
         (weight, wrong.count(SPACE) != right.count(SPACE))
         for (wrong, right), weight in zip(pairs, weights, strict=True)
@@ -123,7 +123,7 @@ def _share_with_spaces(pairs: Sequence[tuple[str, str]], weights: Sequence[float
 
 
 def _of_lower_case(channel: Channel) -> dict[tuple[str, str], float]:
-    """The probabilities of a channel's rules for words in lower case."""
+    """Return the probabilities of a channel's rules for words in lower case."""
     probs: dict[tuple[str, str], float] = {}
     for rule in channel.rules:
         source, observed = rule.source.lower(), rule.observed.lower()
@@ -135,7 +135,8 @@ def _of_lower_case(channel: Channel) -> dict[tuple[str, str], float]:
 def _reestimated(
     channel: Channel, texts: tuple[Any, ...], expected: Mapping[tuple[str, str], float], added: float
 ) -> dict[tuple[str, str], float]:
-    """One round of EM: each rule's expected uses, divided by the expected visits to positions where it could apply.
+    """Return one round of EM: each rule's expected uses, divided by the expected visits to positions where it could
+    apply.
 
     expected: the probabilities of rules in the prior. added: its visits to each left side.
     """
@@ -157,7 +158,9 @@ def _reestimated(
 
 
 def within_bounds(probs: dict[tuple[str, str], float]) -> list[Rule]:
-    """The rules; those of a first character are scaled down if they would leave too little probability to copying."""
+    """Return the rules; those of a first character are scaled down if they would leave too little probability to
+    copying.
+    """
     alone: defaultdict[str, float] = defaultdict(float)
     by_two: defaultdict[str, float] = defaultdict(float)
     for (source, _), prob in probs.items():
@@ -172,7 +175,7 @@ def within_bounds(probs: dict[tuple[str, str], float]) -> list[Rule]:
 
 
 def _single_edits(letters: list[str]) -> Iterator[tuple[str, str]]:
-    """Every deletion, substitution and doubling; every letter inserted after another, or at the beginning."""
+    """Yield every deletion, substitution and doubling; every letter inserted after another, or at the beginning."""
     for letter in letters:
         yield letter, ""
         for other in letters:
@@ -183,7 +186,7 @@ def _single_edits(letters: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _rules_around_edits(source: str, observed: str) -> Iterator[tuple[str, str]]:
-    """Rules of one or two characters that explain an edit, with and without a neighbour on either side."""
+    """Yield rules of one or two characters that explain an edit, with and without a neighbour on either side."""
     script = [(a, b, c, d) for tag, a, b, c, d in _edits(source, observed) if tag]
     for a, b, c, d in script:
         for before in range(3):
@@ -198,7 +201,7 @@ def _rules_around_edits(source: str, observed: str) -> Iterator[tuple[str, str]]
 
 
 def _edits(source: str, observed: str) -> list[tuple[bool, int, int, int, int]]:
-    """A shortest edit script as runs: whether they differ, and the spans of the source and the observed text."""
+    """Return a shortest edit script as runs: whether they differ, and the spans of the source and the observed text."""
     height, width = len(source), len(observed)
     cost = np.zeros((height + 1, width + 1), np.int64)
     cost[:, 0], cost[0] = np.arange(height + 1), np.arange(width + 1)
@@ -234,7 +237,7 @@ _MOST = 0.85  # of what happens to a word may be errors
 def learn_grammar(
     pairs: Sequence[tuple[str, str]], inflections: Inflections, prior: WordChannel, *, strength: float = _STRENGTH
 ) -> WordChannel:
-    """pairs: (wrong, right) texts. Raises SettingError where no pair has an error."""
+    """Learn a channel of grammar. pairs: (wrong, right) texts. Raises SettingError where no pair has an error."""
     visits: Counter[str] = Counter()
     errors: Counter[tuple[str, str]] = Counter()
     words = {word.lower() for _, right in pairs for word in words_and_marks(right)}
@@ -280,7 +283,8 @@ def learn_grammar(
 
 
 def align(wrong: Sequence[str], right: Sequence[str], alike: Callable[[str, str], bool]) -> Iterator[tuple[str, str]]:
-    """Pairs (meant, written) by a cheapest edit script, from the end on; one is empty where a word was lost or put in.
+    """Yield pairs (meant, written) by a cheapest edit script, from the end on; one is empty where a word was lost or
+    put in.
 
     alike: whether words in lower case replace each other for less.
     """

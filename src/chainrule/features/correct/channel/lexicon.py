@@ -44,7 +44,7 @@ class Trie(NamedTuple):
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Trie:
-        """The trie of sorted, distinct words that are not empty."""
+        """Return the trie of sorted, distinct words that are not empty."""
         codes = np.array(words).view(np.uint32).reshape(len(words), -1).astype(np.int32)  # (words, longest), 0 after
         differs = np.ones(codes.shape, np.bool_)
         differs[1:] = np.logical_or.accumulate(codes[1:] != codes[:-1], axis=1)
@@ -82,7 +82,7 @@ class Lexicon:
     """Words in a trie, with their probabilities."""
 
     def __init__(self, words: Iterable[str], prior: Prior) -> None:
-        """prior: the log-probabilities of words, whether they are in the lexicon or not.
+        """Build a trie of the words. prior: the log-probabilities of words, whether they are in the lexicon or not.
 
         What is not a word (see WORD), or longer than LONGEST, is left out. Raises SettingError if nothing is left.
         """
@@ -101,7 +101,7 @@ class Lexicon:
     def candidates(
         self, channel: Channel, observed: Sequence[str], errors: Sequence[int], most: int
     ) -> list[list[Candidate]]:
-        """For each observed text, the words that may have been meant, by descending P(observed | word) P(word).
+        """Return, for each observed text, the words that may have been meant, by descending P(observed | word) P(word).
 
         errors: the most rules that may have been applied to each. most: the most words for each text; the text itself
         is added if it is a word and not among them.
@@ -126,7 +126,7 @@ class Lexicon:
         return results
 
     def priors(self, words: Sequence[str]) -> Float64[ndarray, " words"]:
-        """log P of some words of the lexicon."""
+        """Return log P of some words of the lexicon."""
         return self._priors[[self._known[word] for word in words]]
 
     def _add_themselves(self, results: list[list[Candidate]], channel: Channel, observed: Sequence[str]) -> None:
@@ -140,7 +140,7 @@ class Lexicon:
 
 
 def prior_of(model: Scorer, tokenizer: Tokenizer, speller: Speller) -> Prior:
-    """A model's log P of words without context: after the unknown word, which tells it next to nothing.
+    """Return a model's log P of words without context: after the unknown word, which tells it next to nothing.
 
     For an n-gram model that has not seen <unk>, that is the unigram distribution. Unknown tokens cost their spelling.
     """

@@ -67,7 +67,7 @@ class Proposer:
         self._channel, self._lexicon, self._config = channel, lexicon, config or ProposalConfig()
 
     def propose(self, observed: Sequence[str]) -> list[list[Proposal]]:
-        """The sources of each observed text, at least one, which may be the text itself."""
+        """Return the sources of each observed text, at least one, which may be the text itself."""
         split = [_SplitText.of(text) for text in observed]
         units = list(dict.fromkeys(unit for text in split for unit in text.units()))
         candidates = dict(zip(units, self._candidates(units), strict=True))
@@ -76,7 +76,7 @@ class Proposer:
         return [self._best_paths(text, candidates, spaced) for text in split]
 
     def _spaced(self, gaps: list[str]) -> list[list[Candidate]]:
-        """The alternatives for each gap between words: itself, or with one more space."""
+        """Return the alternatives for each gap between words: itself, or with one more space."""
         rows = [[gap, *_with_a_space(gap)] for gap in gaps]
         sources = [source for row in rows for source in row]
         observed = [row[0] for row in rows for _ in row]
@@ -84,7 +84,7 @@ class Proposer:
         return [[Candidate(source, next(log_probs), 0.0) for source in row] for row in rows]
 
     def _candidates(self, units: list[str]) -> list[list[Candidate]]:
-        """The candidates of words, and of pairs of words with a space between."""
+        """Return the candidates of words, and of pairs of words with a space between."""
         config = self._config
         errors = [
             config.errors if unit in self._lexicon or " " in unit or len(unit) <= _SHORT else config.unknown_errors
@@ -111,7 +111,9 @@ class Proposer:
     def _best_paths(
         self, text: _SplitText, candidates: dict[str, list[Candidate]], spaced: dict[str, list[Candidate]]
     ) -> list[Proposal]:
-        """The k best paths to each position, from the k best to those before it: exact, since arcs only add up."""
+        """Return the k best paths to each position, from the k best to those before it: exact, since arcs only
+        add up.
+        """
         best = self._config.best
         paths = [_Paths.start()]
         for i, word in enumerate(text.words):
@@ -132,14 +134,14 @@ class Proposer:
 
 
 def _with_a_space(text: str) -> list[str]:
-    """A text with a space inserted wherever there is none on either side; nothing for an empty text."""
+    """Return a text with a space inserted wherever there is none on either side; nothing for an empty text."""
     padded = f"x{text}x"
     positions = [i for i in range(len(text) + 1) if " " not in padded[i : i + 2]] if text else []
     return [f"{text[:i]} {text[i:]}" for i in positions]
 
 
 def _concatenated(before: list[Candidate], words: list[Candidate]) -> list[Candidate]:
-    """Every candidate of a gap with every candidate of the word after it."""
+    """Return every candidate of a gap with every candidate of the word after it."""
     return [
         Candidate(one.text + other.text, one.channel + other.channel, one.prior + other.prior)
         for one in before
@@ -162,12 +164,12 @@ class _SplitText:
         return cls([text[start:stop] for start, stop in spans], gaps)
 
     def pair(self, i: int) -> str | None:
-        """Word i and the next one, if a single space is between them."""
+        """Return word i and the next one, if a single space is between them."""
         is_pair = i + 1 < len(self.words) and self.gaps[i + 1] == " "
         return f"{self.words[i]} {self.words[i + 1]}" if is_pair else None
 
     def units(self) -> list[str]:
-        """The words and pairs of words that need candidates."""
+        """Return the words and pairs of words that need candidates."""
         return [*self.words, *(pair for i in range(len(self.words)) if (pair := self.pair(i)) is not None)]
 
 
@@ -185,7 +187,7 @@ class _Paths:
 
     @classmethod
     def of_best(cls, extensions: list[tuple[_Paths, list[Candidate]]], best: int) -> _Paths:
-        """The best of all paths extended by a step."""
+        """Return the best of all paths extended by a step."""
         channels, priors = [np.empty(0)], [np.empty(0)]
         for paths, steps in extensions:
             channel, prior = (np.array([step[i] for step in steps], np.float64) for i in (1, 2))

@@ -45,10 +45,10 @@ class WordRule(NamedTuple):
 
 @dataclass(frozen=True)
 class WordChannel:
-    """inflected: the probability that a word with several forms stands in another. uncapitalised: that a capital letter
-    is small.
+    """A channel of grammar, which replaces words.
 
-    Raises SettingError.
+    inflected: the probability that a word with several forms stands in another. uncapitalised: that a capital letter is
+    small. Raises SettingError.
     """
 
     name: str
@@ -75,11 +75,11 @@ class WordChannel:
         return _grouped((rule.written, rule) for rule in self.rules)
 
     def changed(self, word: str) -> float:
-        """The probability that a rule applies to a word."""
+        """Return the probability that a rule applies to a word."""
         return sum(rule.prob for rule in self.by_meant.get(word, ()))
 
     def corrupted(self, text: str, inflections: Inflections, rng: np.random.Generator) -> str:
-        """A random output of the channel for a text."""
+        """Return a random output of the channel for a text."""
         spaced = is_spaced(text)
         pieces: list[str] = []
         for space, word, rest in _tokens(text):
@@ -102,7 +102,7 @@ class WordChannel:
         return "".join(pieces).lstrip()
 
     def _drawn(self, meant: str, rng: np.random.Generator) -> str | None:
-        """What a rule makes of a word, if one applies."""
+        """Return what a rule makes of a word, if one applies."""
         rest = rng.random()
         for rule in self.by_meant.get(meant, ()):
             rest -= rule.prob
@@ -120,22 +120,22 @@ class GrammarNoise:
     spelling: Channel
 
     def corrupted(self, text: str, rng: np.random.Generator) -> str:
-        """A random output for a text."""
+        """Return a random output for a text."""
         return self.spelling.corrupted(self.grammar.corrupted(text, self.inflections, rng), rng)
 
 
 def is_spaced(text: str) -> bool:
-    """Whether marks of punctuation stand by themselves: `so , it goes .`"""
+    """Return whether marks of punctuation stand by themselves: `so , it goes .`"""
     return re.search(r"\s[,.;:?!](?:\s|$)", text) is not None
 
 
 def words_and_marks(text: str) -> list[str]:
-    """A text's words and marks of punctuation, in order."""
+    """Return a text's words and marks of punctuation, in order."""
     return [match[2] for match in TOKEN.finditer(text)]
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str, str]]:
-    """Each word or mark with the space before it, and the space at the text's end after the last one."""
+    """Yield each word or mark with the space before it, and the space at the text's end after the last one."""
     matches = list(TOKEN.finditer(text))
     for one, following in pairwise([*matches, None]):
         yield one[1], one[2], "" if following is not None else text[one.end() :]  # type: ignore[index, union-attr]
@@ -225,7 +225,7 @@ _INFLECTED, _UNCAPITALISED = 0.4, 0.2
 
 
 def english_grammar(rate: float) -> WordChannel:
-    """Raises SettingError where the rate is none."""
+    """Return the channel of English grammar. Raises SettingError where the rate is none."""
     if not 0 < rate <= 0.5:
         raise SettingError(f"the rate of errors is {rate}; expected more than 0 and at most 0.5, such as 0.1")
     shares: dict[tuple[str, str], float] = {}
@@ -236,7 +236,7 @@ def english_grammar(rate: float) -> WordChannel:
 
 
 def _shares() -> Iterator[tuple[str, str, float]]:
-    """Triples of the meant word, the written word, and its share of the errors at the meant one."""
+    """Yield triples of the meant word, the written word, and its share of the errors at the meant one."""
     for (meant, written), share in _REPLACED.items():
         yield meant, written, share
     for word, share in _LOST.items():

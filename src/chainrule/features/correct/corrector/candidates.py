@@ -43,7 +43,9 @@ class Marks:
         self._known: dict[str, list[tuple[str, float]]] = {}
 
     def alternatives(self, marks: str) -> list[tuple[str, float]]:
-        """Other marks that may have been meant, each with log P(marks | other) - log P(marks | marks), in nats."""
+        """Return other marks that may have been meant, each with log P(marks | other) - log P(marks | marks), in
+        nats.
+        """
         if marks not in self._known:
             self._known[marks] = self._best(marks)
         return self._known[marks]
@@ -60,7 +62,7 @@ class Marks:
 
 
 def _within_one_edit(marks: str) -> Iterable[str]:
-    """Marks with one mark less; and, if all are usual ones, with one more, or with one replaced."""
+    """Yield marks with one mark less; and, if all are usual ones, with one more, or with one replaced."""
     usual = _MARKS if all(mark in _MARKS for mark in marks) else ""
     for i in range(len(marks) + 1):
         yield from (marks[:i] + mark + marks[i:] for mark in usual)
@@ -93,7 +95,9 @@ class Proposal(NamedTuple):
 
 
 class _Options(NamedTuple):
-    """For a word in lower case: log P(word | word), and its candidates, each with log P(word | candidate)."""
+    """The options for a word in lower case: log P(word | word), and its candidates, each with log P(word |
+    candidate).
+    """
 
     itself: float
     others: list[tuple[str, float]]
@@ -103,7 +107,9 @@ class Spelling:
     """Proposes words by a channel and an index of known words."""
 
     def __init__(self, words: WordIndex, errors: ErrorModel, most: int, *, supplies_capitals: bool = True) -> None:
-        """most: the most candidates for a word. supplies_capitals: whether i becomes I."""
+        """Start without remembered words. most: the most candidates for a word. supplies_capitals: whether i
+        becomes I.
+        """
         self._words, self._errors, self._most, self._supplies_capitals = words, errors, most, supplies_capitals
         self._marks = Marks(errors)
         self._options: dict[str, _Options] = {}
@@ -114,7 +120,7 @@ class Spelling:
         return self._errors.knows_marks
 
     def propose(self, texts: Sequence[str], parted: Sequence[list[Chunk]]) -> list[list[list[Proposal]]]:
-        """The proposals for each chunk of each text; the chunk itself comes first."""
+        """Return the proposals for each chunk of each text; the chunk itself comes first."""
         self._look_up(
             {chunk.text[a:b].lower() for chunks in parted for chunk in chunks if not chunk.kept for a, b in chunk.words}
         )
@@ -128,7 +134,7 @@ class Spelling:
         ]
 
     def _look_up(self, words: set[str]) -> None:
-        """Finds candidates for new words, in lower case."""
+        """Find candidates for new words, in lower case."""
         if len(self._options) > _REMEMBERED:
             self._options.clear()
         new = sorted(words - self._options.keys())
@@ -140,7 +146,7 @@ class Spelling:
             self._options[word] = _Options(log_prob + self._words.as_possessive(word), known + split.get(word, []))
 
     def _variants(self, chunk: Chunk, *, is_alone: bool) -> list[tuple[str, float]]:
-        """Variants that a chunk may have meant, with log P(chunk | variant); itself first.
+        """Return variants that a chunk may have meant, with log P(chunk | variant); itself first.
 
         Variants differ in one word. is_alone: whether the chunk is the whole text, as in a list of words.
         """
@@ -179,7 +185,7 @@ class Spelling:
         return list(variants.items())
 
     def _add_marks(self, chunk: Chunk, variants: dict[str, float]) -> None:
-        """Adds the likeliest variants with other marks before, between or after their words; or none, for a lone sign.
+        """Add the likeliest variants with other marks before, between or after their words; or none, for a single mark.
 
         Known words keep their letters if their marks change.
         """
@@ -198,7 +204,7 @@ class Spelling:
                 variants.setdefault(other, more)
 
     def _split(self, words: list[str]) -> dict[str, list[tuple[str, float]]]:
-        """Unknown words as two known ones whose space was lost, with log P(word | both).
+        """Return unknown words as two known ones whose space was lost, with log P(word | both).
 
         In a scan, a first word of one letter may be misread, too: Thave -> I have.
         """
@@ -220,11 +226,13 @@ class Spelling:
         return split
 
     def _alone(self, word: str) -> str:
-        """A known word of one letter in its most frequent form (i -> I); other words unchanged."""
+        """Return a known word of one letter in its most frequent form (i -> I); other words unchanged."""
         return self._words.most_frequent_form(word) if len(word) == 1 and word in self._words else word
 
     def _pronoun(self, chunk: Chunk, a: int, b: int) -> str:
-        """The only word of a chunk as I or I'm, where it is i or i'm and I is more frequent; not in i.e. or (i)."""
+        """Return the only word of a chunk as I or I'm, where it is i or i'm and I is more frequent; not in i.e.
+        or (i).
+        """
         letter, mark, clitic = chunk.text[a:b].partition("'")
         is_pronoun = letter == "i" and letter in self._words and (not mark or clitic in _CLITICS)
         if not is_pronoun or len(chunk.words) > 1 or (chunk.text[a - 1 : a] == "(" and chunk.text[b : b + 1] == ")"):
@@ -232,7 +240,7 @@ class Spelling:
         return self._words.most_frequent_form(letter) + mark + clitic
 
     def _of_two(self, text: str, chunks: list[Chunk], i: int) -> list[Proposal]:
-        """A chunk and the next one as one word: broken by a space, or written twice."""
+        """Return a chunk and the next one as one word: broken by a space, or written twice."""
         if i + 1 >= len(chunks) or chunks[i].kept or chunks[i + 1].kept:
             return []
         left, right = chunks[i].text, chunks[i + 1]
@@ -269,7 +277,7 @@ class Grammar:
         self._added = {rule.written: log(rule.prob) for rule in channel.by_meant.get("", [])}
 
     def propose(self, text: str, chunks: Sequence[Chunk], rows: Sequence[Sequence[Proposal]]) -> list[list[Proposal]]:
-        """The proposals of spelling with those of grammar.
+        """Return the proposals of spelling with those of grammar.
 
         rows: for each chunk, the proposals of spelling, itself first.
         """
@@ -294,7 +302,7 @@ class Grammar:
         return proposed
 
     def _unchanged(self, chunk: Chunk) -> float:
-        """log P that the text is as it was meant."""
+        """Return log P that the text is as it was meant."""
         _, word, _ = _parts(chunk)
         changed = self._channel.changed(word.lower())
         if self._inflections.others(word.lower()):
@@ -302,7 +310,7 @@ class Grammar:
         return log1p(-min(changed, 0.99))
 
     def _other_words(self, chunk: Chunk, variants: Sequence[Proposal]) -> Iterator[Proposal]:
-        """Words that are confused, other forms, and capital letters."""
+        """Yield words that are confused, other forms, and capital letters."""
         before, word, after = _parts(chunk)
         if not word or (chunk.kept and word not in MARKS):
             return
@@ -333,7 +341,7 @@ class Grammar:
     def _with_a_lost_word(
         self, chunk: Chunk, variants: Sequence[Proposal], ends: tuple[bool, bool], *, spaced: bool
     ) -> Iterator[Proposal]:
-        """A word before the chunk, or a mark. ends: whether the chunk is the text's first, and its last."""
+        """Yield a word before the chunk, or a mark. ends: whether the chunk is the text's first, and its last."""
         is_first, is_last = ends
         known = chunk.kept or not chunk.words or chunk.text[slice(*chunk.words[0])] in self._words
         for variant in variants[: 1 if known else _VARIANTS]:
@@ -357,7 +365,7 @@ class Grammar:
     def _without_an_added_word(
         self, chunks: Sequence[Chunk], variants: Sequence[Sequence[Proposal]], i: int, *, spaced: bool
     ) -> Iterator[Proposal]:
-        """The chunk after an inserted word, without that word; or the chunk without its mark."""
+        """Yield the chunk after an inserted word, without that word; or the chunk without its mark."""
         chunk = chunks[i]
         log_prob = self._added.get(chunk.text.lower())
         if log_prob is not None and i + 1 < len(chunks):
@@ -372,7 +380,7 @@ class Grammar:
                 yield Proposal(1, variant.text[:-1], self._added[mark] + variant.log_prob)
 
     def _uncapitalised(self, text: str) -> str:
-        """A text without the capital letter of a sentence's beginning, if its first word is known without."""
+        """Return a text without the capital letter of a sentence's beginning, if its first word is known without."""
         word = text.split(" ", 1)[0]
         if word in self._words and self._words.written(word)[:1].islower() and not word[1:2].isupper():
             return text[:1].lower() + text[1:]
@@ -380,7 +388,9 @@ class Grammar:
 
 
 def _parts(chunk: Chunk) -> tuple[str, str, str]:
-    """The text before the chunk's only word, the word, and the text after it; a mark by itself counts as the word."""
+    """Return the text before the chunk's only word, the word, and the text after it; a mark by itself counts as the
+    word.
+    """
     if len(chunk.words) == 1:
         [(a, b)] = chunk.words
         return chunk.text[:a], chunk.text[a:b], chunk.text[b:]

@@ -83,13 +83,13 @@ class CorrectionSettings:
     calibration: tuple[float, float] | None = None
 
     def applied_to(self, config: CorrectionConfig) -> CorrectionConfig:
-        """A configuration with these settings. Raises SettingError."""
+        """Return a configuration with these settings. Raises SettingError."""
         names = {field.name for field in fields(CorrectionConfig)}
         return replace(config, **{k: v for k, v in asdict(self).items() if k in names and v is not None})
 
 
 def write_settings(settings: CorrectionSettings, path: Path, record: dict[str, Any]) -> None:
-    """Raises OutputError."""
+    """Write settings to a file. Raises OutputError."""
     from chainrule.features.correct.channel.files import write_object
 
     chosen = {name: value for name, value in asdict(settings).items() if value is not None}
@@ -97,7 +97,7 @@ def write_settings(settings: CorrectionSettings, path: Path, record: dict[str, A
 
 
 def read_settings(path: Path) -> CorrectionSettings:
-    """Raises ModelFormatError, which names the file."""
+    """Return the settings in a file. Raises ModelFormatError, which names the file."""
     from chainrule.features.correct.channel.files import read_object
 
     values = read_object(path, _KIND, _EXPECTED).get("settings")
@@ -113,7 +113,7 @@ def read_settings(path: Path) -> CorrectionSettings:
 
 
 def _numbers(path: Path, name: str, value: Any) -> Any:
-    """A number; two for the calibration. Raises ModelFormatError."""
+    """Return a number; two for the calibration. Raises ModelFormatError."""
     parts = value if isinstance(value, list) else [value]
     are_numbers = all(isinstance(part, float | int) and not isinstance(part, bool) for part in parts)
     if not are_numbers or (len(parts) != 2 if name == "calibration" else isinstance(value, list)):

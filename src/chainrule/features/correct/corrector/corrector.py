@@ -62,16 +62,18 @@ class LearnedCorrector(Protocol):
     """P(right text | wrong text)."""
 
     def propose(self, texts: Sequence[str]) -> list[list[str]]:
-        """For each text, texts that may have been meant by it."""
+        """Return, for each text, texts that may have been meant by it."""
 
     def log_probs(self, texts: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " texts"]:
-        """log P(meant | text) of each pair, in nats."""
+        """Return log P(meant | text) of each pair, in nats."""
 
 
 def add_rewrites(
     chunks: Sequence[Chunk], rows: Sequence[Sequence[Proposal]], rewritings: Sequence[str]
 ) -> list[list[Proposal]]:
-    """The proposals for each chunk, with the parts of other texts that differ from the chunk, if these are short."""
+    """Return the proposals for each chunk, with the parts of other texts that differ from the chunk, if these are
+    short.
+    """
     given = [chunk.text for chunk in chunks]
     best: list[dict[tuple[int, str], float]] = [{(one.chunks, one.text): one.log_prob for one in row} for row in rows]
     for rewriting in rewritings:
@@ -99,7 +101,7 @@ _TOO_FEW_WORDS = 4  # below which a text is not judged
 def _of_paragraphs(
     source: str, reading: Reading, paragraphs: list[RunningText], corrected: Iterator[Corrected]
 ) -> Corrected:
-    """A text corrected as its paragraphs are, whose corrections are taken from an iterator."""
+    """Return a text corrected as its paragraphs are, whose corrections are taken from an iterator."""
     text = reading.text
     changes: list[Change] = []
     note = None
@@ -130,10 +132,11 @@ class Corrector:
         text_format: TextFormat = "auto",
         supplies_capitals: bool = True,
     ) -> None:
-        """grammar: its proposals join the words of spelling. learned: so do its texts, and it rescores the best paths.
+        """Store the models, and prepare the proposals.
 
+        grammar: its proposals join the words of spelling. learned: so do its texts, and it rescores the best paths.
         rescorer: a second language model, which rescores the best paths, too. estimated_rate: the share of wrong words,
-        if that of `errors` was estimated, for those who ask. text_format: which parts of texts are prose.
+        if that of `errors` was estimated, for those who ask. text_format: which parts of a text are prose.
         supplies_capitals: whether i becomes I.
         """
         self._format = text_format
@@ -154,7 +157,7 @@ class Corrector:
         self._hyphen = "-" if UNKNOWN not in compound else " " if UNKNOWN in hyphen else " - "
 
     def correct(self, texts: Iterable[str], files: Sequence[str] | None = None) -> list[Corrected]:
-        """Corrects each text independently of the others. Raises TypeError if it is given a single text.
+        """Correct each text independently of the others. Raises TypeError if it is given a single text.
 
         A text of several lines is read as running text, and keeps its lines; see `running_text`. files: the name of the
         file of each text, whose suffix may say its format. Raises SettingError for a program in an unknown language.
@@ -184,8 +187,9 @@ class Corrector:
         return results
 
     def _best_paths(self, lattices: list[list[list[Arc]]]) -> list[list[Path]]:
-        """The best paths through each lattice. A word by itself, as in a list of words, is no sentence: it has the
-        probability that it has without context.
+        """Return the best paths through each lattice.
+
+        A word by itself, as in a list of words, is no sentence: it has the probability that it has without context.
         """
         paths: list[list[Path]] = [[] for _ in lattices]
         for is_word, begin in ((True, (UNKNOWN,)), (False, ())):
@@ -203,7 +207,7 @@ class Corrector:
         return paths
 
     def correct_last_word(self, text: str) -> Change | None:
-        """The correction of the last word of a text that is being typed, given the words before it.
+        """Return the correction of the last word of a text that is being typed, given the words before it.
 
         None if it is right. Only spelling is corrected, without grammar, a learned corrector or a second model, so that
         it is fast enough for every key press.
@@ -243,7 +247,7 @@ class Corrector:
         return None
 
     def _log_ratio(self, word: str) -> float:
-        """By how much a word is likelier as one of the model's than by its letters alone, in nats.
+        """Return by how much a word is likelier as one of the model's than by its letters alone, in nats.
 
         A rare word counts as an unknown one if the model knows many words.
         """
@@ -253,7 +257,7 @@ class Corrector:
         return ratio if self._words.is_trusted(noun_of(word)) else ratio + self._share * (_OF_UNKNOWN - ratio)
 
     def _weighed(self, texts: list[str], paths: list[list[Path]]) -> list[list[Path]]:
-        """The paths of each text, reordered by the learned corrector and the second model."""
+        """Return the paths of each text, reordered by the learned corrector and the second model."""
         written = [text for text, ways in zip(texts, paths, strict=True) for _ in ways]
         meant = [path.text() for ways in paths for path in ways]
         totals = np.zeros(len(meant))
@@ -271,7 +275,7 @@ class Corrector:
         ]
 
     def _changes(self, text: str, chunks: list[Chunk], paths: list[Path]) -> tuple[Change, ...]:
-        """The changes of the best path that are probable enough, by all paths."""
+        """Return the changes of the best path that are probable enough, by all paths."""
         log_probs = np.array([path.log_prob for path in paths])
         probs = np.exp(log_probs - np.logaddexp.reduce(log_probs))
         shares: dict[tuple[int, int, str], float] = {}
@@ -302,7 +306,7 @@ class Corrector:
         return self._arcs(proposals)
 
     def _arcs(self, proposals: list[list[list[Proposal]]]) -> list[list[list[Arc]]]:
-        """The lattices of proposals, with their tokens."""
+        """Return the lattices of proposals, with their tokens."""
         variants = self._encoded(
             {_as_read(one.text, i) for rows in proposals for i, row in enumerate(rows) for one in row}
         )
@@ -321,7 +325,7 @@ class Corrector:
         ]
 
     def _likeliest(self, proposals: list[list[list[Proposal]]], variants: Variants) -> list[list[list[Proposal]]]:
-        """The proposals; of long rows, without those that fit worst between the chunks around them."""
+        """Return the proposals; of long rows, without those that fit worst between the chunks around them."""
         long = [
             (rows, i) for rows in proposals for i, row in enumerate(rows) if sum(one.chunks == 1 for one in row) > _WAYS
         ]
@@ -344,7 +348,7 @@ class Corrector:
         return [[kept.get((id(rows), i), row) for i, row in enumerate(rows)] for rows in proposals]
 
     def _encoded(self, texts: set[str]) -> Variants:
-        """The tokens of each variant, and the log-probability of the spelling of its unknown ones, in nats."""
+        """Return the tokens of each variant, and the log-probability of the spelling of its unknown ones, in nats."""
         ordered = sorted(texts)
         capitals = self._grammar is not None  # which are then proposed, and must not be put there before
         read = [self._words.truecase(variant, capitals=capitals) for variant in ordered]
@@ -367,19 +371,23 @@ class Corrector:
         return Variants({text: i for i, text in enumerate(ordered)}, encoded.ids, ends, costs)
 
     def _parted(self, compound: re.Match[str]) -> str:
-        """A compound; one that the model does not know as its words, between which its own text has hyphens or not."""
+        """Return a compound; one that the model does not know as its words, between which its own text has hyphens or
+        not.
+        """
         word = compound.group()
         is_known = self._tokenizer.vocabulary.id_of(word) != UNKNOWN
         return word if is_known else word.replace("-", self._hyphen)
 
 
 def _as_read(text: str, position: int) -> str:
-    """A variant with the space before it."""
+    """Return a variant with the space before it."""
     return f" {text}" if position and text else text
 
 
 def _differences(text: str, chunks: list[Chunk], path: Path) -> list[tuple[int, int, str]]:
-    """The parts where a path differs from a text: start, stop, the path's text; words that both have are left out."""
+    """Return the parts where a path differs from a text: start, stop, the path's text; words that both have are left
+    out.
+    """
     differences, first = [], 0
     for arc in path.arcs():
         start, stop = chunks[first].start, chunks[first + arc.chunks - 1].stop

@@ -23,7 +23,7 @@ _LONGEST = 64  # characters of a word
 
 @kernel
 def variants_of(text: Array, distance: int, variants: Array) -> int:
-    """Writes the hashes of a text's first characters with up to `distance` deleted to variants[:n]; returns n."""
+    """Write the hashes of a text's first characters with up to `distance` deleted to variants[:n]; return n."""
     size = min(text.size, PREFIX)
     n = 0
     for first in range(-1, size if distance > 0 else 0):
@@ -43,7 +43,7 @@ def variants_of(text: Array, distance: int, variants: Array) -> int:
 
 @allocating_kernel
 def count_variants(words: Array, offsets: Array, distance: int, shift: int, counts: Array) -> None:
-    """counts[b + 1]: variants of the words in bucket b."""
+    """Add the number of variants of the words in bucket b to counts[b + 1]."""
     variants = np.empty(MOST_VARIANTS, np.uint64)
     for word in range(offsets.size - 1):
         for i in range(variants_of(words[offsets[word] : offsets[word + 1]], distance, variants)):
@@ -54,7 +54,7 @@ def count_variants(words: Array, offsets: Array, distance: int, shift: int, coun
 def store_variants(
     words: Array, offsets: Array, distance: int, shift: int, ends: Array, tags: Array, owners: Array
 ) -> None:
-    """Writes each variant's tag and word into its bucket. ends[b]: where bucket b begins; afterwards, where it ends."""
+    """Write each variant's tag and word into its bucket. ends[b]: where bucket b begins; afterwards, where it ends."""
     variants = np.empty(MOST_VARIANTS, np.uint64)
     for word in range(offsets.size - 1):
         for i in range(variants_of(words[offsets[word] : offsets[word + 1]], distance, variants)):
@@ -66,7 +66,7 @@ def store_variants(
 
 @kernel
 def distance_within(a: Array, b: Array, most: int, rows: Array) -> int:
-    """The restricted Damerau-Levenshtein distance of two texts, or most + 1 where it is more.
+    """Return the restricted Damerau-Levenshtein distance of two texts, or most + 1 where it is more.
 
     Insertions, deletions, substitutions and swaps of neighbours cost one each. rows: scratch, (3, longest + 1).
     """
@@ -121,10 +121,11 @@ def words_within(
     distances: Array,
     ends: Array,
 ) -> int:
-    """The words within most[i] of each text i from `first` on, one text's after another's, until there is no room.
+    """Return the words within most[i] of each text i from `first` on, one text's after another's, until there is no
+    room.
 
     matches, distances: of the words, by text; ends[i]: where those of text i end. Returns the text that had no room, or
-    the number of texts.
+    how many texts there are.
     """
     variants = np.empty(MOST_VARIANTS, np.uint64)
     rows = np.empty((3, _LONGEST + 1), np.int64)

@@ -28,10 +28,10 @@ class ErrorModel(Protocol):
     knows_marks: bool  # whether marks go wrong, too, as in a scan
 
     def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
-        """log P(observed | meant) of the marks before or after a word, or between two, in nats."""
+        """Return log P(observed | meant) of the marks before or after a word, or between two, in nats."""
 
     def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
-        """log P(observed | meant) of pairs of words, in nats. A space in one of the two was inserted or lost."""
+        """Return log P(observed | meant) of pairs of words, in nats. A space in one of the two was inserted or lost."""
 
 
 class CharacterErrorModel:
@@ -42,11 +42,11 @@ class CharacterErrorModel:
         self.knows_marks = bool(_SENTENCE_MARKS & channel.characters)
 
     def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
-        """As `ErrorModel.log_probs_of_marks`."""
+        """Implement `ErrorModel.log_probs_of_marks`."""
         return self._channel.log_probs(observed, meant)
 
     def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
-        """As `ErrorModel.log_probs`."""
+        """Implement `ErrorModel.log_probs`."""
         return self._channel.log_probs(observed, meant)
 
 
@@ -57,7 +57,9 @@ class WordErrorModel:
     """
 
     def __init__(self, channel: Channel, rate: float, *, by_length: bool = False) -> None:
-        """rate: above 0, below 1. by_length: whether it is that of words of 5 letters, and longer ones are wrong more
+        """Store the channel and the rate of errors.
+
+        rate: above 0, below 1. by_length: whether it is that of words of 5 letters, and longer ones are wrong more
         often: the share of right ones is (1 - rate)^(letters / 5). Raises SettingError.
         """
         if not 0 < rate < 1:
@@ -69,12 +71,15 @@ class WordErrorModel:
         self._copied: dict[str, float] = {}  # log of the probability of anything but a copy, by word
 
     def log_probs_of_marks(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
-        """As `ErrorModel.log_probs_of_marks`. The channel has learned from right marks, too, so the rate is its own."""
+        """Implement `ErrorModel.log_probs_of_marks`.
+
+        The channel has learned from right marks, too, so the rate is its own.
+        """
         sides = ([mark_ends(marks_as_word(marks)) for marks in side] for side in (observed, meant))
         return self._channel.log_probs(*sides)
 
     def log_probs(self, observed: Sequence[str], meant: Sequence[str]) -> Float64[ndarray, " pairs"]:
-        """As `ErrorModel.log_probs`."""
+        """Implement `ErrorModel.log_probs`."""
         without = [mark_ends(text.replace(" ", "")) for text in meant]
         seen = [mark_ends(text.replace(" ", "")) for text in observed]
         log_probs = self._channel.log_probs(seen, without)

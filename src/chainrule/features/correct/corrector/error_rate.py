@@ -33,7 +33,7 @@ _MANY_WORDS = 50
 
 
 def are_lowered(texts: Sequence[str]) -> bool:
-    """Whether no word of many has a capital letter, so that `i` is as it should be."""
+    """Return whether no word of many has a capital letter, so that `i` is as it should be."""
     return sum(len(text.split()) for text in texts) >= _MANY_WORDS and all(text == text.lower() for text in texts)
 
 
@@ -44,7 +44,7 @@ def estimate_rate(
     prior: Prior,
     keep: Collection[str] = (),
 ) -> float:
-    """The share of words that are wrong.
+    """Return the share of words that are wrong.
 
     errors: at a rate above what is expected, such as 0.2. prior: log P of words without context, in nats.
     """
@@ -71,7 +71,7 @@ def estimate_rate(
 def _probs_of_errors(
     unknown: list[str], words: WordIndex, errors: ErrorModel, prior: Prior
 ) -> Float64[ndarray, " words"]:
-    """The probability of each word, in lower case, that another one was meant."""
+    """Return the probability of each word, in lower case, that another one was meant."""
     candidates = words.candidates_for(unknown, errors, 6)
     meant = np.array(
         [

@@ -52,7 +52,7 @@ def format_of(name: str, wanted: TextFormat = "auto") -> TextFormat:
 def read_as(text: str, wanted: TextFormat, name: str = "", *, is_scanned: bool = False) -> Reading:
     """Return what is read of a text. name: of its file, which says the language of a program.
 
-    is_scanned: in plain text, marks are read as they are. Raises SettingError for a program in an unknown language.
+    is_scanned: in plain text, marks are read unchanged. Raises SettingError for a program in an unknown language.
     """
     kind = format_of(name, wanted)
     if kind == "code":
@@ -112,12 +112,14 @@ def _markdown(source: str) -> Iterator[Piece]:
 
 
 def _line_starts(text: str) -> list[int]:
-    """Where the lines of a text begin, and the text's end."""
+    """Return where the lines of a text begin, and the text's end."""
     return [0, *(match.end() for match in re.finditer("\n", text)), len(text)]
 
 
 def _places(content: str, source: str, lines: Sequence[int], first: int, done: int) -> list[int]:
-    """Where each character of a block's text, and its end, stand in the source; nothing where they are not found."""
+    """Return where each character of a block's text, and its end, are in the source; nothing where they are not
+    found.
+    """
     places: list[int] = []
     for number, line in enumerate(content.split("\n"), first):
         start, stop = (lines[min(i, len(lines) - 1)] for i in (number, number + 1))
@@ -146,7 +148,7 @@ def _inline(token: Any, places: Sequence[int]) -> Iterator[Piece]:
 
 
 def _inline_pieces(children: Sequence[Any], content: str, place: int) -> Iterator[Piece]:
-    """The pieces of inline tokens, in places of their content. They end where a token is not found."""
+    """Yield the parts of inline tokens, in places of their content. They end where a token is not found."""
     is_address = False
     for child in children:
         written = {"text": child.content, "text_special": child.markup, "html_inline": child.content}.get(child.type)
@@ -202,7 +204,7 @@ _BLOCK_TAGS = frozenset(
 
 
 class _Html(HTMLParser):
-    """Collects the pieces of a page."""
+    """Collects the parts of a page."""
 
     def __init__(self, source: str) -> None:
         super().__init__(convert_charrefs=False)
@@ -316,7 +318,7 @@ def _code(source: str, name: str) -> Reading:
 
 
 def _without(pattern: re.Pattern[str], text: str, start: int) -> Iterator[Piece]:
-    """A text's pieces between what a pattern matches."""
+    """Yield the parts of a text between the matches of a pattern."""
     done = 0
     for match in pattern.finditer(text):
         yield Piece(text[done : match.start()], start + done, start + match.start())

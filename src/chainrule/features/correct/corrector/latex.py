@@ -142,7 +142,7 @@ def _accented(written: str) -> str:
 
 
 def _after_arguments(source: str, place: int, most: int | None) -> int:
-    """The place after the arguments of a command, in brackets and, at most so many, in braces."""
+    """Return the place after the arguments of a command, in brackets and, at most so many, in braces."""
     groups = 0
     while place < len(source) and source[place] in "[{" and not (source[place] == "{" and groups == most):
         groups += source[place] == "{"
@@ -154,7 +154,7 @@ _GROUP_SIGNS = re.compile(r"\\.|[{}\[\]]", re.DOTALL)
 
 
 def _after_group(source: str, place: int) -> int:
-    """The place after a group in braces or brackets; the text's end, if it has none."""
+    """Return the place after a group in braces or brackets; the text's end, if it has none."""
     closing = {"{": "}", "[": "]"}[source[place]]
     depth = 0
     for match in _GROUP_SIGNS.finditer(source, place):

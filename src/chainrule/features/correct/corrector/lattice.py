@@ -48,7 +48,7 @@ class Variants(NamedTuple):
     costs: Float64[ndarray, " texts"]
 
     def of(self, text: str) -> tuple[tuple[int, ...], float]:
-        """The tokens of a text, and their cost."""
+        """Return the tokens of a text, and their cost."""
         i = self.numbers[text]
         begin = int(self.ends[i - 1]) + 1 if i else 0
         return tuple(self.ids[begin : self.ends[i]].tolist()), float(self.costs[i])
@@ -75,7 +75,7 @@ class Path(NamedTuple):
     arc: Arc | None = None
 
     def arcs(self) -> list[Arc]:
-        """The arcs from the text's first chunk on."""
+        """Return the arcs from the text's first chunk on."""
         arcs: list[Arc] = []
         path: Path | None = self
         while path is not None:
@@ -85,7 +85,7 @@ class Path(NamedTuple):
         return arcs[::-1]
 
     def text(self) -> str:
-        """The chunks that were meant, with a space between."""
+        """Return the chunks that were meant, with a space between."""
         return " ".join(arc.variant.text for arc in self.arcs() if arc.variant.text)
 
 
@@ -98,7 +98,7 @@ def best_paths(
     begin: tuple[int, ...] = (),
     end: bool = True,
 ) -> list[list[Path]]:
-    """For each text, up to `beam` paths through all of its chunks, best first.
+    """Return, for each text, up to `beam` paths through all of its chunks, best first.
 
     lattices: for each text, the arcs from each of its positions. weight: the factor of the language model's
     log-probabilities. begin: tokens before each text. end: whether </s> follows.
@@ -150,7 +150,8 @@ def local_log_probs(
     middle: Sequence[int] | Int64[ndarray, " rows"],
     after: Sequence[int] | Int64[ndarray, " rows"],
 ) -> Float64[ndarray, " rows"]:
-    """log P of a text and of the first token after it, given the last two before it, by an n-gram model, in nats.
+    """Return log P of a text and of the first token after it, given the last two before it, by an n-gram model, in
+    nats.
 
     before, middle, after: numbers of variants; the first and the last may be NOTHING.
     """
@@ -194,14 +195,14 @@ class _Scoring:
         self._reach = None if order is None else max(1, order - 1)
 
     def log_probs_of(self, pairs: Sequence[tuple[Path, Arc]]) -> Float64[ndarray, " pairs"]:
-        """The weighted log-probability that each arc adds to its path: of its tokens and of the pending ones."""
+        """Return the weighted log-probability that each arc adds to its path: of its tokens and of the pending ones."""
         contexts = [path.context for path, _ in pairs]
         added = [path.pending + arc.variant.tokens for path, arc in pairs]
         surcharges = np.array([arc.variant.surcharge for _, arc in pairs], np.float64)
         return self._weight * (self._sums(contexts, added, end=False) + surcharges)
 
     def scored(self, paths: Sequence[Path], *, end: bool = False) -> list[Path]:
-        """The paths with all of their tokens scored. end: with </s> after them."""
+        """Return the paths with all of their tokens scored. end: with </s> after them."""
         sums = self._sums([path.context for path in paths], [path.pending for path in paths], end=end)
         return [
             path._replace(
@@ -213,7 +214,7 @@ class _Scoring:
         ]
 
     def narrowed(self, groups: Sequence[list[Path]], beam: int) -> list[list[Path]]:
-        """The best paths of each group with more than the beam holds; other groups as they are."""
+        """Return the best paths of each group with more than the beam holds; other groups unchanged."""
         wide = [i for i, paths in enumerate(groups) if len(paths) > beam]
         scored = iter(self.scored([path for i in wide for path in groups[i]]) if wide else [])
         narrowed = list(groups)
@@ -222,13 +223,13 @@ class _Scoring:
         return narrowed
 
     def context(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """The last tokens, as far back as the model sees."""
+        """Return the last tokens, as far back as the model sees."""
         return tokens if self._reach is None else tokens[-self._reach :]
 
     def _sums(
         self, contexts: Sequence[tuple[int, ...]], added: Sequence[tuple[int, ...]], *, end: bool
     ) -> Float64[ndarray, " rows"]:
-        """log P of the added tokens of each row, after its context."""
+        """Return log P of the added tokens of each row, after its context."""
         if not added:
             return np.empty(0)
         if self._reach is None:
@@ -247,7 +248,7 @@ class _Scoring:
 
 
 def _as_arrays(rows: Sequence[Sequence[int]]) -> list[Int32[ndarray, " T"]]:
-    """Rows as views of one array."""
+    """Return rows as views of one array."""
     flat = np.fromiter((token for row in rows for token in row), np.int32, sum(map(len, rows)))
     ends = np.cumsum([len(row) for row in rows]).tolist()
     return [flat[end - len(row) : end] for row, end in zip(rows, ends, strict=True)]

@@ -39,23 +39,23 @@ class Corrected(NamedTuple):
     note: str | None = None
 
     def with_changes(self, changes: Iterable[Change]) -> str:
-        """The text with only these changes applied."""
+        """Return the text with only these changes applied."""
         return apply_changes(self.text, changes)
 
     def marked(self) -> str:
-        """The text with its changes marked: [-before-]{+after+}."""
+        """Return the text with its changes marked: [-before-]{+after+}."""
         marked = [change._replace(after=f"[-{change.before}-]{{+{change.after}+}}") for change in self.changes]
         return self.with_changes(marked)
 
     def as_json(self) -> dict[str, Any]:
-        """The text, its correction and each change, for JSON."""
+        """Return the text, its correction and each change, for JSON."""
         changes = [{**change._asdict(), "prob": round(change.prob, 4)} for change in self.changes]
         note = {} if self.note is None else {"note": self.note}
         return {"text": self.text, "corrected": self.corrected, "changes": changes, **note}
 
 
 def apply_changes(text: str, changes: Iterable[Change]) -> str:
-    """A text with changes applied. changes: in the order of the text."""
+    """Return a text with changes applied. changes: in the order of the text."""
     parts, end = [], 0
     for change in changes:
         parts += [text[end : change.start], change.after]
@@ -98,7 +98,7 @@ class RunningText(NamedTuple):
 
 
 def running_texts(text: str, is_word: Callable[[str], bool]) -> list[RunningText]:
-    """The paragraphs of a text.
+    """Return the paragraphs of a text.
 
     is_word: whether a word is known, which tells a word cut at the line's end from one with a hyphen.
     """
@@ -123,7 +123,7 @@ def _in_one_line(text: str, start: int, is_word: Callable[[str], bool]) -> Runni
 
 
 def _keeps_hyphen(text: str, match: re.Match[str], is_word: Callable[[str], bool]) -> bool:
-    """Whether a hyphen at the end of a line belongs to the word: both parts are words, the whole is none."""
+    """Return whether a hyphen at the end of a line belongs to the word: both parts are words, the whole is none."""
     before, after = _WORD_BEFORE.search(text, 0, match.start()), _WORD_AFTER.match(text, match.end())
     if before is None or after is None:
         return False
@@ -132,7 +132,7 @@ def _keeps_hyphen(text: str, match: re.Match[str], is_word: Callable[[str], bool
 
 
 def in_lines(change: Change, running: RunningText, text: str) -> Change:
-    """A change of running text as one of the whole text, which keeps its lines."""
+    """Return a change of running text as one of the whole text, which keeps its lines."""
     start = running.start + change.start + sum(one.longer for one in running.breaks if one.stop <= change.start)
     stop = running.start + change.stop + sum(one.longer for one in running.breaks if one.position < change.stop)
     after = change.after
@@ -145,7 +145,7 @@ def in_lines(change: Change, running: RunningText, text: str) -> Change:
 
 
 def in_source(change: Change, reading: Reading, source: str) -> Change | None:
-    """A change of what was read of a source as one of the source, in its characters.
+    """Return a change of what was read of a source as one of the source, in its characters.
 
     None if there is something between the characters that change that was not read, such as a tag.
     """
@@ -165,12 +165,12 @@ def in_source(change: Change, reading: Reading, source: str) -> Change | None:
 
 
 def _is_whole(reading: Reading, start: int, stop: int) -> bool:
-    """Whether all of the source between two characters was read."""
+    """Return whether all of the source between two characters was read."""
     return reading.stops[start : stop - 1] == reading.starts[start + 1 : stop]
 
 
 def _edges(before: str, after: str) -> tuple[int, int]:
-    """Where a text begins and ends to differ from another one, at the borders of words."""
+    """Return where a text begins and ends to differ from another one, at the borders of words."""
     most = min(len(before), len(after))
     first = next((i for i in range(most) if before[i] != after[i]), most)
     same = next((i for i in range(most - first) if before[-1 - i] != after[-1 - i]), most - first)
@@ -183,8 +183,8 @@ def _edges(before: str, after: str) -> tuple[int, int]:
 
 
 def _broken(after: str, line_break: LineBreak, offset: int) -> str:
-    """The new text of a change with its line break put back: at a space or hyphen, or inside a word, if the line was
-    broken there.
+    """Return the new text of a change with its line break put back: at a space or hyphen, or inside a word, if the line
+    was broken there.
     """
     end = line_break.text.removeprefix("-")
     gaps = [match.start() for match in _GAP.finditer(after)]
@@ -225,12 +225,12 @@ class Chunk(NamedTuple):
         return self.start + len(self.text)
 
     def is_name(self, word: int) -> bool:
-        """Whether the word that begins at a character of this chunk has the capital letter of a name."""
+        """Return whether the word that begins at a character of this chunk has the capital letter of a name."""
         return self.text[word].isupper() and not (self.begins_sentence and word == self.words[0][0])
 
 
 def chunks_of(text: str, keep: Collection[str] = (), *, is_scanned: bool = False) -> list[Chunk]:
-    """The chunks of a text. keep: words, in lower case, that are never changed.
+    """Return the chunks of a text. keep: words, in lower case, that are never changed.
 
     is_scanned: marks may be wrong, too, and digits and signs may be letters.
     """
@@ -250,8 +250,9 @@ def chunks_of(text: str, keep: Collection[str] = (), *, is_scanned: bool = False
 
 
 def _is_kept(word: str, keep: Collection[str], *, shouts: bool, is_scanned: bool) -> bool:
-    """Whether a word is kept: numbers, abbreviations in capitals, inner capitals as in iPhone, the user's own words,
-    and runs of letters that are longer than any word."""
+    """Return whether a word is kept: numbers, abbreviations in capitals, inner capitals as in iPhone, the user's own
+    words, and runs of letters that are longer than any word.
+    """
     if len(word) > LONGEST or word.lower() in keep:
         return True
     if any(character.isdigit() for character in word):
@@ -261,7 +262,7 @@ def _is_kept(word: str, keep: Collection[str], *, shouts: bool, is_scanned: bool
 
 
 def in_case_of(word: str, pattern: str, *, begins_sentence: bool) -> str:
-    """A word in the case of another one: THE for TEH, The for Teh; a name keeps its capital letter."""
+    """Return a word in the case of another one: THE for TEH, The for Teh; a name keeps its capital letter."""
     if len(pattern) > 1 and pattern.isupper():
         return word.upper()
     if pattern[:1].isupper() and (begins_sentence or word[:1].islower()):

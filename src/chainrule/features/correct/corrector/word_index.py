@@ -48,7 +48,7 @@ class DeletionIndex:
     """Finds all words within a restricted Damerau-Levenshtein distance: a swap of neighbours counts as one error."""
 
     def __init__(self, words: Sequence[str], distance: int = 2) -> None:
-        """words: numbered in this order; those longer than LONGEST match nothing. distance: 0 to 2.
+        """Build the index. words: numbered in this order; those longer than LONGEST match nothing. distance: 0 to 2.
 
         Raises SettingError.
         """
@@ -69,7 +69,7 @@ class DeletionIndex:
         )
 
     def within(self, texts: Sequence[str], distances: Sequence[int] | Int64[ndarray, " texts"]) -> Matches:
-        """The words within distances[i] of each text i, in no order; a word matches itself.
+        """Return the words within distances[i] of each text i, in no order; a word matches itself.
 
         Raises SettingError if a distance is larger than that of the index.
         """
@@ -110,7 +110,7 @@ _AS_POSSESSIVE = -4.0  # nats of a noun's possessive that is not known, relative
 
 
 def noun_of(word: str) -> str:
-    """The noun of a possessive: dog's -> dog; another word unchanged."""
+    """Return the noun of a possessive: dog's -> dog; another word unchanged."""
     return word[:-2] if word[-2:].lower() == "'s" else word
 
 
@@ -121,7 +121,7 @@ class CandidateWord(NamedTuple):
     log_prob: float
 
     def possessive(self) -> CandidateWord:
-        """The same of a noun's possessive."""
+        """Return the same of a noun's possessive."""
         return CandidateWord(f"{self.word}'s", self.log_prob)
 
 
@@ -133,9 +133,10 @@ class WordIndex:
     """
 
     def __init__(self, log_priors: Mapping[str, float], *, of_a_model: bool = False) -> None:
-        """log_priors: of words as they are written, in nats. of_a_model: whether they are a language model's own.
+        """Build the index.
 
-        Raises SettingError if there is no word.
+        log_priors: of words as they are written, in nats. of_a_model: whether they are a language model's own. Raises
+        SettingError if there is no word.
         """
         self.of_a_model = of_a_model
         spellings: dict[str, list[tuple[float, str]]] = {}
@@ -172,7 +173,7 @@ class WordIndex:
         self.added: frozenset[str] = frozenset()
 
     def extended(self, words: Iterable[str]) -> WordIndex:
-        """This index with further words, each a bit more frequent than its rarest."""
+        """Return this index with further words, each a bit more frequent than its rarest."""
         forms = map(looked_up, words)
         written = {word.lower(): word for word in forms if len(word) <= LONGEST and WORD.fullmatch(word)}
         new = [lower for lower in written if lower not in self._known]
@@ -197,11 +198,11 @@ class WordIndex:
         return self._number(word.lower()) is not None
 
     def _number(self, word: str) -> int | None:
-        """The number of a word in lower case; of a possessive that is not known, that of its noun."""
+        """Return the number of a word in lower case; of a possessive that is not known, that of its noun."""
         return self._known.get(word, self._known.get(noun_of(word)))
 
     def is_trusted(self, word: str) -> bool:
-        """Whether a word is known, and not a rare one, which may be an error of the text that it comes from.
+        """Return whether a word is known, and not a rare one, which may be an error of the text that it comes from.
 
         A possessive that is not known is not: classe's.
         """
@@ -209,17 +210,21 @@ class WordIndex:
         return i is not None and not self._is_rare[i]
 
     def log_prior(self, word: str) -> float:
-        """log P of a word in lower case, without context, in nats; -inf if it is not known."""
+        """Return log P of a word in lower case, without context, in nats; -inf if it is not known."""
         i = self._number(word)
         return -np.inf if i is None else float(self._priors[i]) + self.as_possessive(word)
 
     def as_possessive(self, word: str) -> float:
-        """log P of a possessive, given its noun, in nats; 0 for words that are known themselves, and unknown ones."""
+        """Return log P of a possessive, given its noun, in nats; 0 for words that are known themselves, and unknown
+        ones.
+        """
         lower = word.lower()
         return _AS_POSSESSIVE if lower not in self._known and noun_of(lower) in self._known else 0.0
 
     def log_ratio(self, word: str) -> float:
-        """log P of a known word, less that under a plain model, which draws one letter after the other; in nats."""
+        """Return log P of a known word, less that under a plain model, which draws one letter after the other; in
+        nats.
+        """
         log_probs, end, other = self._letter_log_probs
         lower = word.lower()
         return self.log_prior(lower) - end - sum(log_probs.get(letter, other) for letter in lower)
@@ -236,19 +241,19 @@ class WordIndex:
         return log_probs, -float(np.log(total)), min(log_probs.values())
 
     def letters(self) -> frozenset[str]:
-        """The characters of the words, in lower case, without those of rare words."""
+        """Return the characters of the words, in lower case, without those of rare words."""
         return frozenset().union(*(word for word, i in self._known.items() if not self._is_rare[i]))
 
     def lowered(self) -> Mapping[str, int]:
-        """The words in lower case."""
+        """Return the words in lower case."""
         return self._known
 
     def written(self, word: str) -> str:
-        """A known word with the capitals of the vocabulary: london -> London."""
+        """Return a known word with the capitals of the vocabulary: london -> London."""
         return self._form(word, self._written)
 
     def most_frequent_form(self, word: str) -> str:
-        """A known word in its most frequent form in the vocabulary: i -> I."""
+        """Return a known word in its most frequent form in the vocabulary: i -> I."""
         return self._form(word, self._usual)
 
     def _form(self, word: str, forms: Sequence[str]) -> str:
@@ -257,7 +262,7 @@ class WordIndex:
         return forms[i] if i is not None else forms[self._known[noun_of(lower)]] + lower[len(noun_of(lower)) :]
 
     def truecase(self, text: str, *, capitals: bool = False) -> str:
-        """A text in looked-up form as the vocabulary writes its words: THE Dog -> the dog, i -> I.
+        """Return a text in looked-up form as the vocabulary writes its words: THE Dog -> the dog, i -> I.
 
         A missing capital is not supplied: london stays. A possessive that the vocabulary lacks is read as its noun.
         """
@@ -274,8 +279,8 @@ class WordIndex:
         return WORD.sub(written, text)
 
     def candidates_for(self, observed: Sequence[str], errors: ErrorModel, most: int) -> list[list[CandidateWord]]:
-        """For each word in lower case, up to `most` others that may have been meant, by channel and prior together; for
-        a possessive of an unknown noun, as many possessives, too.
+        """Return, for each word in lower case, up to `most` others that may have been meant, by channel and prior
+        together; for a possessive of an unknown noun, as many possessives, too.
 
         Known words are compared with those at distance 1, or with equal consonants; rare and unknown ones with those
         further away.
@@ -292,7 +297,7 @@ class WordIndex:
         return rows
 
     def _candidates(self, observed: Sequence[str], errors: ErrorModel, most: int) -> list[list[CandidateWord]]:
-        """The same, of words of the index alone."""
+        """Return the same, of words of the index alone."""
         known = np.array([self.is_trusted(word) for word in observed], np.bool_)
         long = np.array([len(word) > 3 for word in observed], np.bool_)
         skeletons = [phonetic_key(word) for word in observed]
@@ -321,7 +326,7 @@ class WordIndex:
         log_probs: Float64[ndarray, " pairs"],
         most: int,
     ) -> list[list[CandidateWord]]:
-        """The best candidates; those far less likely than the best one, or than the observed word, are left out.
+        """Return the best candidates; those far less likely than the best one, or than the observed word, are left out.
 
         own: log P of the observed words.
         """
@@ -338,5 +343,5 @@ class WordIndex:
 
 
 def phonetic_key(word: str) -> str:
-    """A word without vowels, h, marks and doubled letters: fonetik -> fntk."""
+    """Return a word without vowels, h, marks and doubled letters: fonetik -> fntk."""
     return _DOUBLED.sub(r"\1", _SILENT.sub("", word))

@@ -35,7 +35,7 @@ _SHORTEST = 2
 
 
 def sentence(chance: Random) -> Phrase:
-    """A random sentence with its translation, and in half of all cases the reason for it."""
+    """Return a random sentence with its translation, and in half of all cases the reason for it."""
     main = _clause(chance)
     if chance.below(2):
         return main
@@ -61,7 +61,7 @@ def _verb_phrase(chance: Random, *, is_plural: bool) -> Phrase:
 
 
 def _noun_phrase(chance: Random) -> Phrase:
-    """A noun, and up to two things that are said of it, each with nouns of any number."""
+    """Return a noun, and up to two things that are said of it, each with nouns of any number."""
     noun = easy.noun_phrase(chance)
     english, french = noun.english, noun.french
     for _ in range(chance.below(3)):
@@ -84,7 +84,10 @@ _ENDS = ("old", "late", "famous", "expensive", "lost")
 
 
 def agreement(chance: Random, *, is_misleading: bool) -> MinimalPair:
-    """is_misleading: whether all nouns between have the other number; otherwise each has either."""
+    """Return a pair of sentences: the verb agrees with a subject that clauses separate from it, or does not.
+
+    is_misleading: whether all nouns between have the other number; otherwise each has either.
+    """
     plural = chance.below(2)
 
     def number() -> int:
@@ -112,7 +115,7 @@ _SAYS = (
 
 
 def review(chance: Random) -> Node:
-    """A random review; the label of the whole is positive or negative.
+    """Return a random review; the label of the whole is positive or negative.
 
     `and` joins what agrees, `but` and `although` what does not, so that texts without labels tell of opinions, too.
     """
@@ -130,7 +133,7 @@ def review(chance: Random) -> Node:
 
 
 def _denied(chance: Random) -> Node:
-    """A clause, said or denied up to three times."""
+    """Return a clause, said or denied up to three times."""
     clause = easy.review_clause(chance)
     for _ in range(chance.below(_MOST_DENIALS + 1)):
         says, denies = chance.choice(_SAYS)
@@ -154,7 +157,7 @@ _ORDINALS = {"one": "first", "two": "second", "three": "third", "five": "fifth",
 
 
 def written_date(chance: Random) -> tuple[str, str]:
-    """A date of 1900 to 2099 in words, and in ISO's form."""
+    """Return a date of 1900 to 2099 in words, and in ISO's form."""
     day = easy.draw_day(chance)
     month, year = easy.MONTHS[day.month - 1], _year(day.year)
     text = (
@@ -164,7 +167,7 @@ def written_date(chance: Random) -> tuple[str, str]:
 
 
 def _below_hundred(number: int) -> str:
-    """In words, with a hyphen: twenty-one."""
+    """Return a number below a hundred in words, with a hyphen: twenty-one."""
     if number < len(_UNITS):
         return _UNITS[number]
     tens, unit = divmod(number, 10)
@@ -172,7 +175,7 @@ def _below_hundred(number: int) -> str:
 
 
 def _ordinal(number: int) -> str:
-    """In words: twenty-first."""
+    """Return an ordinal number in words: twenty-first."""
     head, hyphen, last = _below_hundred(number).rpartition("-")
     if last in _ORDINALS:
         ordinal = _ORDINALS[last]
@@ -184,7 +187,9 @@ def _ordinal(number: int) -> str:
 
 
 def _year(year: int) -> str:
-    """In words: nineteen hundred and five, nineteen eighty-four, two thousand and five, twenty twenty-four."""
+    """Return a year in words: nineteen hundred and five, nineteen eighty-four, two thousand and five, twenty
+    twenty-four.
+    """
     century, rest = divmod(year, 100)
     start = "two thousand" if century == 20 and rest < 10 else f"{_below_hundred(century)} hundred"
     if rest < 10:
@@ -197,7 +202,9 @@ _ASIDES = (("how are you ?", "fine , thanks ."), ("nice weather today .", "yes ,
 
 
 def conversation(chance: Random) -> str:
-    """A line of JSON with its messages: three people by relation and by town, in any order, and two questions."""
+    """Return a line of JSON with its messages: three people by relation and by town, in any order, and two
+    questions.
+    """
     names, towns, relations = (_several(chance, options) for options in (easy.NAMES, easy.TOWNS, _RELATIONS))
     people = list(zip(names, towns, relations, strict=True))
     facts = [(f"{name} is my {relation} .", f"your {relation} {name} .") for name, _, relation in people]
@@ -214,6 +221,6 @@ def conversation(chance: Random) -> str:
 
 
 def _several(chance: Random, options: tuple[str, ...]) -> list[str]:
-    """Three different options."""
+    """Return three different options."""
     left = list(options)
     return [left.pop(chance.below(len(left))) for _ in range(3)]

@@ -49,10 +49,11 @@ class File(NamedTuple):
 
 
 def make_data(name: Name, examples: int | None = None, seed: int = 0, *, hard: bool = False) -> list[File]:
-    """The files of a data set. examples: how many to train on; by default as many as the set usually has. hard: in the
-    harder form, of at least `FEWEST_HARD` examples.
+    """Return the files of a data set.
 
-    The text is Python's own documentation, whole, so that it takes neither number nor seed. Raises SettingError.
+    examples: how many to train on; by default as many as the set usually has. hard: in the harder form, of at least
+    `FEWEST_HARD` examples. The text is Python's own documentation, whole, so that it takes neither number nor seed.
+    Raises SettingError.
     """
     if name not in DATASETS:
         raise SettingError(f"there is no data set {name!r}; expected one of {', '.join(DATASETS)}")
@@ -114,7 +115,7 @@ def _pictures(chance: Random, examples: int, *, hard: bool) -> list[File]:
 
 
 def _captions(chance: Random, examples: int, *, hard: bool) -> list[File]:
-    """Scenes, and for each part two files with a line for each scene: with captions, and with paragraphs."""
+    """Return scenes, and for each part two files with a line for each scene: with captions, and with paragraphs."""
     files = []
     for part, scenes in _parts(lambda: (hard_scene if hard else scene)(chance), examples):
         images = [f"{part}/{i}.png" for i in range(1, len(scenes) + 1)]
@@ -131,7 +132,7 @@ def _line_of(image: str, text: str, things: Scene) -> str:
 
 
 def _minimal_pairs(chance: Random, examples: int, *, hard: bool) -> list[File]:
-    """Sentences to train on, and pairs; no sentence of a pair is among the former."""
+    """Return sentences to train on, and pairs; no sentence of a pair is among the former."""
     each = min(_PAIRS_OF_A_SET, examples // _HELD_OUT)
     tested, learned = list(easy.TESTED), list(easy.LEARNED)
     if hard:
@@ -164,7 +165,7 @@ def _conversations(chance: Random, examples: int, *, hard: bool) -> list[File]:
 
 
 def _speech(chance: Random, examples: int, *, hard: bool) -> list[File]:
-    """For each part sounds and their transcripts; and other sentences, for a language model."""
+    """Return, for each part, sounds and their transcripts; and other sentences, for a language model."""
     files: list[File] = []
     said: set[str] = set()
     for part, texts in _parts(lambda: spoken_sentence(chance), examples):
@@ -183,7 +184,7 @@ def _speech(chance: Random, examples: int, *, hard: bool) -> list[File]:
 
 
 def _parts(make: Callable[[], T], examples: int) -> Iterator[tuple[str, Sequence[T]]]:
-    """Training, validation and test examples, none of them twice."""
+    """Yield training, validation and test examples, none of them twice."""
     sizes = _sizes(examples)
     drawn = _distinct(make, sum(sizes.values()))
     for part, size in sizes.items():
@@ -214,12 +215,14 @@ class MakeFiles(Protocol):
     """A function that makes the files of a data set."""
 
     def __call__(self, chance: Random, examples: int, *, hard: bool) -> list[File]:
-        """As `make_data`."""
+        """Return the files of a data set, as `make_data` does."""
 
 
 class Dataset(NamedTuple):
-    """make: a function of a generator, a number of training examples and hard that makes its files. examples: the
-    usual number; None where it is fixed.
+    """A data set.
+
+    make: a function of a generator, a number of training examples and hard that makes its files. examples: the usual
+    number; None where it is fixed.
     """
 
     make: MakeFiles

@@ -15,13 +15,13 @@ class Random:
     """A random generator of which only `random()` is used: Python guarantees its numbers."""
 
     def __init__(self, seed: int, name: str) -> None:
-        """name: that of the data set, so that two sets with one seed differ."""
+        """Seed the generator. name: that of the data set, so that two sets with one seed differ."""
         self._random = random.Random(f"{name} {seed}")
 
     def below(self, limit: int) -> int:
-        """A whole number from 0 to limit - 1."""
+        """Return a whole number from 0 to limit - 1."""
         return int(self._random.random() * limit)
 
     def choice(self, options: Sequence[T]) -> T:
-        """One of the options, each as likely."""
+        """Return one of the options, each as likely."""
         return options[self.below(len(options))]

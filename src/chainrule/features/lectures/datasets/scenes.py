@@ -24,7 +24,7 @@ _LEAST_CONTRAST = 200  # sum of the differences of red, green and blue
 
 
 def shape(chance: Random, name: str) -> UInt8[ndarray, "row column channel"]:
-    """A picture of a shape."""
+    """Return a picture of a shape."""
     half = _SMALLEST + chance.below(_LARGEST - _SMALLEST + 1)
     x, y = (half + chance.below(SIDE - 2 * half) for _ in range(2))
     ground, colour = _colour(chance), _colour(chance)
@@ -39,7 +39,7 @@ _NOISE = 20  # the most by which a pixel of a harder picture is lighter or darke
 
 
 def hard_shape(chance: Random, name: str) -> UInt8[ndarray, "row column channel"]:
-    """A picture of a shape in front of a larger, darker one of another kind, in noise."""
+    """Return a picture of a shape in front of a larger, darker one of another kind, in noise."""
     other = chance.choice([shape for shape in SHAPES if shape != name])
     large = 10 + chance.below(4)
     x, y = (large + chance.below(SIDE - 2 * large) for _ in range(2))
@@ -57,7 +57,7 @@ def _colour(chance: Random) -> ndarray:
 
 
 def coverage(name: str, x: int, y: int, half: int) -> Bool[ndarray, "row column"]:
-    """Which pixels a shape covers. x, y: its centre. half: half of its width."""
+    """Return which pixels a shape covers. x, y: its centre. half: half of its width."""
     rows, columns = np.mgrid[:SIDE, :SIDE]
     down, right = rows - y, columns - x
     if name == "circle":
@@ -104,7 +104,7 @@ Scene = tuple[Shape, ...]
 
 
 def scene(chance: Random) -> Scene:
-    """One to three shapes, from left to right."""
+    """Return one to three shapes, from left to right."""
     places = [place for place in range(len(PLACES)) if chance.below(_EMPTY)] or [chance.below(len(PLACES))]
     return tuple(_thing(chance, place) for place in places)
 
@@ -118,7 +118,7 @@ def _thing(chance: Random, place: int) -> Shape:
 
 
 def hard_scene(chance: Random) -> Scene:
-    """Shapes in one to three places, most of them behind a smaller one, which follows in the scene."""
+    """Return shapes in one to three places, most of them behind a smaller one, which follows in the scene."""
     shapes = []
     for behind in scene(chance):
         front = None
@@ -138,7 +138,7 @@ def hard_scene(chance: Random) -> Scene:
 
 
 def caption(scene: Scene) -> str:
-    """One sentence: a red circle on the left and a blue square in front of a green circle on the right."""
+    """Return one sentence: a red circle on the left and a blue square in front of a green circle on the right."""
     *first, last = (
         f"{' in front of '.join(f'a {shape.colour} {shape.shape}' for shape in shapes)} {PLACES[shapes[0].place]}"
         for shapes in _by_place(scene)
@@ -147,7 +147,7 @@ def caption(scene: Scene) -> str:
 
 
 def paragraph(scene: Scene) -> str:
-    """A sentence for each place: on the left is a large red circle ."""
+    """Return a sentence for each place: on the left is a large red circle ."""
     return " ".join(
         f"{PLACES[shapes[0].place]} is {' in front of '.join(shape.phrase for shape in shapes)} ."
         for shapes in _by_place(scene)
@@ -155,12 +155,12 @@ def paragraph(scene: Scene) -> str:
 
 
 def _by_place(scene: Scene) -> list[list[Shape]]:
-    """The shapes of each place, what is in front first."""
+    """Return the shapes of each place, what is in front first."""
     return [[shape for shape in scene[::-1] if shape.place == place] for place in dict.fromkeys(s.place for s in scene)]
 
 
 def draw_scene(scene: Scene) -> UInt8[ndarray, "row column channel"]:
-    """The picture of a scene."""
+    """Return the picture of a scene."""
     picture = np.full((SIDE, SIDE * len(PLACES), 3), GROUND, np.uint8)
     for thing in scene:
         own = picture[:, thing.place * SIDE : (thing.place + 1) * SIDE]

@@ -89,7 +89,7 @@ _INDEFINITE = (("un", "des"), ("une", "des"))
 
 
 def sentence(chance: Random) -> Phrase:
-    """A random sentence: a subject, a verb, and with some verbs an object."""
+    """Return a random sentence: a subject, a verb, and with some verbs an object."""
     subject = noun_phrase(chance)
     if chance.below(4) == 0:
         verb = chance.choice(INTRANSITIVE)
@@ -104,7 +104,7 @@ def sentence(chance: Random) -> Phrase:
 
 
 def noun_phrase(chance: Random) -> Phrase:
-    """An article, an adjective in half of all cases, and a noun."""
+    """Return an article, an adjective in half of all cases, and a noun."""
     noun, plural, is_definite = chance.choice(NOUNS), bool(chance.below(2)), bool(chance.below(2))
     adjective = chance.choice(ADJECTIVES) if chance.below(2) else None
     english_article = "the" if is_definite else ("some" if plural else "a")
@@ -125,7 +125,7 @@ _DEMONSTRATIVES = (("this", "these"), ("that", "those"))
 
 
 class MinimalPair(NamedTuple):
-    """good, bad: the sentences. set: the name of their difference."""
+    """A minimal pair. good, bad: the sentences. set: the name of their difference."""
 
     good: str
     bad: str
@@ -133,19 +133,23 @@ class MinimalPair(NamedTuple):
 
 
 def agreement(chance: Random) -> MinimalPair:
-    """the dogs were old / the dogs was old"""
+    """Return a pair such as: the dogs were old / the dogs was old"""
     plural = chance.below(2)
     start, verb, end = f"the {chance.choice(_SUBJECTS)[plural]}", chance.choice(_VERBS), chance.choice(_ENDS)
     return MinimalPair(f"{start} {verb[plural]} {end}", f"{start} {verb[1 - plural]} {end}", "agreement")
 
 
 def agreement_across_nouns(chance: Random) -> MinimalPair:
-    """the key near the car is lost / the key near the car are lost: the nouns between may have either number."""
+    """Return a pair such as the key near the car is lost / the key near the car are lost: the nouns between may have
+    either number.
+    """
     return _agreement_across(chance, is_misleading=False)
 
 
 def agreement_at_a_distance(chance: Random) -> MinimalPair:
-    """the key near the cars is lost / the key near the cars are lost: the nouns between have the other number."""
+    """Return a pair such as the key near the cars is lost / the key near the cars are lost: the nouns between have the
+    other number.
+    """
     return _agreement_across(chance, is_misleading=True)
 
 
@@ -160,7 +164,7 @@ def _agreement_across(chance: Random, *, is_misleading: bool) -> MinimalPair:
 
 
 def reflexive(chance: Random) -> MinimalPair:
-    """the girl near the house saw herself / the girl near the house saw himself"""
+    """Return a pair such as: the girl near the house saw herself / the girl near the house saw himself"""
     person, right = chance.choice(_PEOPLE)
     wrong = "herself" if right == "himself" else "himself"
     where = f" {chance.choice(_PREPOSITIONS)} the {chance.choice(_OTHERS)[chance.below(2)]}" if chance.below(2) else ""
@@ -169,7 +173,7 @@ def reflexive(chance: Random) -> MinimalPair:
 
 
 def demonstrative(chance: Random) -> MinimalPair:
-    """these dogs were old / this dogs were old"""
+    """Return a pair such as: these dogs were old / this dogs were old"""
     plural = chance.below(2)
     word, end = chance.choice(_DEMONSTRATIVES), chance.choice(_ENDS)
     rest = f"{chance.choice(_SUBJECTS)[plural]} {chance.choice(_VERBS)[plural]} {end}"
@@ -197,12 +201,12 @@ class Node(NamedTuple):
         return self.word or " ".join(child.text() for child in self.children)
 
     def brackets(self) -> str:
-        """As a treebank writes it: (positive (neutral very) (positive good))."""
+        """Return the phrase as a treebank writes it: (positive (neutral very) (positive good))."""
         return f"({self.label} {self.word or ' '.join(child.brackets() for child in self.children)})"
 
 
 def review(chance: Random) -> Node:
-    """A random review; the label of the whole is positive or negative."""
+    """Return a random review; the label of the whole is positive or negative."""
     subject = _subject(chance)
     opinion = _opinion(chance)
     if chance.below(2):
@@ -212,7 +216,7 @@ def review(chance: Random) -> Node:
 
 
 def review_clause(chance: Random) -> Node:
-    """A review of one opinion: the film was not very good."""
+    """Return a review of one opinion: the film was not very good."""
     subject, opinion = _subject(chance), _opinion(chance)
     return _joined(opinion.label, subject, _joined(opinion.label, _neutral("was"), opinion))
 
@@ -254,7 +258,7 @@ _FIRST, _DAYS = date(1900, 1, 1), 73_049  # to 2099-12-31
 
 
 def written_date(chance: Random) -> tuple[str, str]:
-    """A date of 1900 to 2099 in one of six formats, and in ISO's."""
+    """Return a date of 1900 to 2099 in one of six formats, and in ISO's."""
     day = draw_day(chance)
     month = MONTHS[day.month - 1]
     text = chance.choice(_FORMATS).format(
@@ -264,7 +268,7 @@ def written_date(chance: Random) -> tuple[str, str]:
 
 
 def draw_day(chance: Random) -> date:
-    """A day of 1900 to 2099."""
+    """Return a day of 1900 to 2099."""
     return _FIRST + timedelta(days=chance.below(_DAYS))
 
 
@@ -290,7 +294,7 @@ _SMALL_TALK = (
 
 
 def conversation(chance: Random) -> str:
-    """A line of JSON with its messages."""
+    """Return a line of JSON with its messages."""
     name, town = chance.choice(NAMES), chance.choice(TOWNS)
     facts = [(f"my name is {name} .", f"hello {name} ."), (f"i live in {town} .", f"{town} is nice .")]
     questions = [("what is my name ?", f"your name is {name} ."), ("where do i live ?", f"you live in {town} .")]
@@ -303,6 +307,6 @@ def conversation(chance: Random) -> str:
 
 
 def messages_of(turns: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    """What a user and an assistant say in turn."""
+    """Return what a user and an assistant say in turn, as messages."""
     roles = ("user", "assistant")
     return [{"role": role, "content": text} for turn in turns for role, text in zip(roles, turn, strict=True)]

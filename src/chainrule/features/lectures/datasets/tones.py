@@ -32,21 +32,21 @@ _NUMBERS = "23456789"
 
 
 def spoken_sentence(chance: Random) -> str:
-    """A simple sentence; `some` becomes a number: 7 dogs follow the red boat."""
+    """Return a simple sentence; `some` becomes a number: 7 dogs follow the red boat."""
     return " ".join(chance.choice(_NUMBERS) if word == "some" else word for word in sentence(chance).english.split())
 
 
 def spoken(text: str, chance: Random, *, hard: bool = False) -> Int16[ndarray, " samples"]:
-    """The sound of a text, at a speed and in noise of its own. hard: in more noise, and faster."""
+    """Return the sound of a text, at a random speed and in random noise. hard: in more noise, and faster."""
     shortest = 34 + chance.below(15) if hard else 40 + chance.below(21)
     return sing(text, chance, shortest, (90 if hard else 50) + chance.below(66))
 
 
 def sing(text: str, chance: Random, shortest: int, noise: int) -> Int16[ndarray, " samples"]:
-    """The sound of a text. shortest: the milliseconds of a symbol, at least. noise: its deviation, in hundredths of
-    three times a chord's.
+    """Return the sound of a text.
 
-    A symbol lasts up to a fifth longer, gaps a fifth to two fifths as long, or as long as a symbol for a space. All
+    shortest: the milliseconds of a symbol, at least. noise: its deviation, in hundredths of three times a chord's. A
+    symbol lasts up to a fifth longer, gaps a fifth to two fifths as long, or as long as a symbol for a space. All
     pitches of a sentence are up to 6 % higher or lower.
     """
     pitch = 940 + chance.below(121)  # thousandths
@@ -79,7 +79,7 @@ def _chord(symbol: int, length: int, pitch: int) -> Int64[ndarray, " length"]:
 
 
 def _noise(length: int, seed: int) -> Int64[ndarray, " length"]:
-    """Noise that is nearly normal: sums of four of the 16 bits of a hash of each sample's number (SplitMix64).
+    """Return noise that is nearly normal: sums of four of the 16 bits of a hash of each sample's number (SplitMix64).
 
     Its deviation is that of a chord, `_AMPLITUDE`, times 3.
     """

@@ -74,7 +74,7 @@ def attention(
     tested: int = 100,
     steps: int = 300,
 ) -> Findings:
-    """The share of right letters for each kind of attention, after this many steps. Raises SettingError.
+    """Return the share of right letters for each kind of attention, after this many steps. Raises SettingError.
 
     trained_to: the length of the longest training source, and of all test sources.
     """
@@ -108,7 +108,7 @@ def bottleneck(
     tested: int = 50,
     steps: int = 400,
 ) -> Findings:
-    """The share of right letters by the length of the source, with and without attention. Raises SettingError.
+    """Return the share of right letters by the length of the source, with and without attention. Raises SettingError.
 
     trained_to: the length of the longest training source. tested: how many sources to test for each length.
     """
@@ -174,7 +174,10 @@ def heads(
     tested: int = 200,
     steps: int = 400,
 ) -> Findings:
-    """The habits of each head, and the share of right words without it, with a line for each. Raises SettingError."""
+    """Return the habits of each head, and the share of right words without it, with a line for each.
+
+    Raises SettingError.
+    """
     chance = Random(seed, "heads")
     texts = [chance.choice(LEARNED)(chance).good.split() for _ in range(sentences)]
     texts += [draw_reflexive(chance).words for _ in range(sentences)]
@@ -194,7 +197,7 @@ def heads(
         return np.array([ids[word] for word in text], np.int32)
 
     def maps_before(text: list[str]) -> dict[str, Float[ndarray, "T T"]]:
-        """The weights of each head over a text, whose last query predicts the next word."""
+        """Return the weights of each head over a text, whose last query predicts the next word."""
         _, maps = maps_of_text(model, ids_of(text))
         return {
             f"layer {layer.layer}, head {head + 1}": np.asarray(weights)
@@ -243,7 +246,8 @@ def heads(
 
 
 def draw_reflexive(chance: Random, *, has_rival: bool = False) -> Reflexive:
-    """the king said the girl near the boy saw herself: half of the sentences begin with another person.
+    """Return a sentence such as the king said the girl near the boy saw herself: half of the sentences begin with
+    another person.
 
     has_rival: whether a person of the other gender stands nearer than the one that is meant; if not, a person of either
     gender, a place or nothing does.
@@ -261,7 +265,7 @@ def draw_reflexive(chance: Random, *, has_rival: bool = False) -> Reflexive:
 
 
 def _to_verb(pair: MinimalPair) -> list[str]:
-    """The right sentence, up to its verb."""
+    """Return the right sentence, up to its verb."""
     words = pair.good.split()
     return words[: 1 + next(i for i, word in enumerate(words) if word in _VERBS)]
 
@@ -269,7 +273,9 @@ def _to_verb(pair: MinimalPair) -> list[str]:
 def _right_without(
     model: LanguageModel[Any], units: Sequence[Unit], texts: Sequence[tuple[Int32[ndarray, " T"], int]]
 ) -> list[float]:
-    """The share of texts whose last token is likelier than another one, of the whole model and without each unit."""
+    """Return the share of the texts whose last token is likelier than another one, of the whole model and without each
+    unit.
+    """
     groups = [[], *([unit] for unit in units)]
     right = []
     for tokens, other in texts:
@@ -280,7 +286,9 @@ def _right_without(
 
 
 def _told(what: str, on: str, weights: Mapping[str, float], right: Sequence[float], tested: int) -> str:
-    """What a head looks at most, and how much is right with it, without it, and without the head that matters most."""
+    """Say what a head looks at most, and how much is right with it, without it, and without the head that matters
+    most.
+    """
     names = list(weights)
     looks, share = max(weights.items(), key=lambda item: item[1])
     needed = int(np.argmin(right[1:]))
@@ -297,7 +305,7 @@ def _mean(weights: Iterable[float]) -> float:
 
 
 def habits(weights: Float[ndarray, "T T"]) -> HeadStatistics:
-    """The statistics of one head, for one text that ends before its verb.
+    """Return the statistics of one head, for one text that ends before its verb.
 
     The first query, which has no choice, does not count.
     """

@@ -44,7 +44,9 @@ def softmax(
     keys: int = 16,
     queries: int = 2000,
 ) -> Findings:
-    """The mean of the largest weight by width, for random queries and keys, with and without division by sqrt(d)."""
+    """Return the mean of the largest weight by width, for random queries and keys, with and without division by
+    sqrt(d).
+    """
     rng = np.random.default_rng(seed)
     largest: dict[str, list[float]] = {"q · k": [], "q · k / √d": []}
     halves = []
@@ -70,7 +72,7 @@ def softmax(
 
 
 def weights_of(scores: Float[ndarray, "*rows keys"]) -> Float[ndarray, "*rows keys"]:
-    """The softmax of scores over the keys."""
+    """Return the softmax of scores over the keys."""
     return torch.from_numpy(scores).softmax(-1).numpy()
 
 
@@ -82,7 +84,9 @@ def projections(
     words: int = 16,
     sentences: int = 100,
 ) -> Findings:
-    """The share of words that look at themselves most by width, with one matrix for queries and keys, and with two."""
+    """Return the share of words that look at themselves most by width, with one matrix for queries and keys, and with
+    two.
+    """
     rng = np.random.default_rng(seed)
     shares: dict[str, list[float]] = {"identity": [], "one matrix": [], "two matrices": []}
     for _, width in in_turn("projections", list(widths), progress):
@@ -121,7 +125,8 @@ def dilution(
     noise: float = 0.5,
     queries: int = 2000,
 ) -> Findings:
-    """The weight of the key that a query looks for, by the number of keys, at two scores of it; the others have 0.
+    """Return the weight of the key that a query looks for, by the number of keys, at two scores of it; the others have
+    0.
 
     noise: the standard deviation of the others' scores, of a third line.
     """
@@ -168,7 +173,7 @@ def lookups(
     words: int = 8,
     steps: int = 300,
 ) -> Findings:
-    """The explained share of the variance of k looked-up values, by k, with a line for each number of heads."""
+    """Return the explained share of the variance of k looked-up values, by k, with a line for each number of heads."""
     lines = []
     for label, count in in_turn("lookups", {_head_label(count): count for count in heads}, progress):
         explained = [explained_share(count, k, words=words, steps=steps, seed=seed) for k in asked]
@@ -190,14 +195,16 @@ def _head_label(count: int) -> str:
 
 
 def explained_share(heads: int, asked: int, *, words: int, steps: int, seed: int) -> float:
-    """What one layer of attention explains of the values of the words that its queries ask for, after training."""
+    """Return the share that one layer of attention explains, after training, of the values of the words that its
+    queries ask for.
+    """
     generator = torch.Generator().manual_seed(seed)
     scores = torch.zeros(heads, asked, words, words).normal_(0, 0.1, generator=generator).requires_grad_()
     output = torch.zeros(heads, asked).normal_(0, 0.5, generator=generator).requires_grad_()
     optimiser = torch.optim.Adam([scores, output], lr=0.1)
 
     def draw(rows: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The positions asked for, (rows, k), all values, (rows, words), and those asked for, (rows, k)."""
+        """Return the positions asked for, (rows, k), all values, (rows, words), and those asked for, (rows, k)."""
         places = torch.rand(rows, words, generator=generator).argsort(1)[:, :asked]
         values = torch.randn(rows, words, generator=generator)
         return places, values, values.gather(1, places)

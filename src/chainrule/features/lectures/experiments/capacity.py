@@ -53,7 +53,7 @@ def nonlinearity(
     networks: int = 5,
     steps: int = 400,
 ) -> Findings:
-    """The loss of networks that learn the exclusive or, in bits, by the number of hidden layers.
+    """Return the loss of networks that learn the exclusive or, in bits, by the number of hidden layers.
 
     networks: how many are trained of each kind, from different weights.
     """
@@ -89,7 +89,7 @@ def nonlinearity(
 
 
 def _loss_after(network: nn.Module, steps: int) -> float:
-    """The loss of the exclusive or in bits, after this many steps."""
+    """Return the loss of the exclusive or in bits, after this many steps."""
     inputs = torch.tensor([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
     targets = torch.tensor([0.0, 1.0, 1.0, 0.0])
     optimiser = torch.optim.Adam(network.parameters(), lr=0.03)
@@ -127,7 +127,7 @@ def places(
     tested: int = 400,
     steps: int = 300,
 ) -> Findings:
-    """The share of right verdicts on opinions at the place where they were trained, and at another."""
+    """Return the share of right verdicts on opinions at the place where they were trained, and at another."""
     rng = np.random.default_rng(seed)
     train = [draw_opinion(rng, is_moved=False) for _ in range(documents)]
     tests = [[draw_opinion(rng, is_moved=is_moved) for _ in range(tested)] for is_moved in (False, True)]
@@ -147,7 +147,7 @@ def places(
 
 
 def draw_opinion(rng: np.random.Generator, *, is_moved: bool) -> list[int]:
-    """Eight words, one of them an opinion, and the verdict: good or bad.
+    """Return eight words, one of them an opinion, and the verdict: good or bad.
 
     The first half of the opinions are trained at one place, the others at the other; is_moved: the other way round.
     """
@@ -159,7 +159,7 @@ def draw_opinion(rng: np.random.Generator, *, is_moved: bool) -> list[int]:
 
 
 def _right_ends(model: LanguageModel[Any], documents: Sequence[Sequence[int]], ends: Sequence[int]) -> float:
-    """The share of documents whose last token is likelier than any other of `ends` in its place."""
+    """Return the share of documents whose last token is likelier than any other of `ends` in its place."""
     state = model.start([np.array(document[:-1], np.int32) for document in documents])
     likeliest = model.next_log_probs(state)[:, list(ends)].argmax(1)
     right = [ends[i] == document[-1] for i, document in zip(likeliest.tolist(), documents, strict=True)]
@@ -190,9 +190,9 @@ def nesting(
     tested: int = 300,
     steps: int = 350,
 ) -> Findings:
-    """The share of right values of nested expressions by depth, with a line for each network. Raises SettingError.
+    """Return the share of right values of nested expressions by depth, with a line for each network.
 
-    trained_to: the deepest training expression.
+    Raises SettingError. trained_to: the deepest training expression.
     """
     rng = np.random.default_rng(seed)
     train = [draw_expression(rng, int(rng.integers(1, trained_to + 1))) for _ in range(documents)]
@@ -220,7 +220,7 @@ def nesting(
 
 
 def draw_expression(rng: np.random.Generator, depth: int) -> list[int]:
-    """[max [min 4 7 ] 2 ] = 4, with brackets exactly this deep."""
+    """Return an expression and its value, such as [max [min 4 7 ] 2 ] = 4, with brackets exactly this deep."""
     tokens, value = _nested(rng, depth)
     return [*tokens, _EQUALS, _FIRST_DIGIT + value]
 

@@ -64,7 +64,7 @@ def agreement(
     tested: int = 200,
     steps: int = 400,
 ) -> Findings:
-    """The share of right verbs and languages by the number of words between, with a line for each family.
+    """Return the share of right verbs and languages by the number of words between, with a line for each family.
 
     phrases: the numbers of phrases of three words between the two. trained_to: the most of them in training. Raises
     SettingError.
@@ -92,7 +92,9 @@ def agreement(
 
 
 def draw_sentence(rng: np.random.Generator, phrases: int) -> list[str]:
-    """A sentence with this many phrases of three words between its beginning and the word that agrees with it."""
+    """Return a sentence with this many phrases of three words between its beginning and the word that agrees with
+    it.
+    """
     group = AGREEING[rng.integers(len(AGREEING))]
     *start, end = group[rng.integers(len(group))]
     between = [row[rng.integers(len(row))] for _ in range(phrases) for row in _BETWEEN]
@@ -104,7 +106,7 @@ def ids_of(sentence: Sequence[str]) -> list[int]:
 
 
 def accuracy(model: LanguageModel[Any], sentences: Sequence[Sequence[str]]) -> float:
-    """The share of sentences that are likelier than the same ones with any other ending of their group."""
+    """Return the share of sentences that are likelier than the same ones with any other ending of their group."""
     right = []
     for sentence in sentences:
         endings = next([row[-1] for row in group] for group in AGREEING if sentence[-1] in {row[-1] for row in group})
@@ -136,7 +138,7 @@ def shots(
     tested: int = 500,
     steps: int = 800,
 ) -> Findings:
-    """The share of right answers by the number of examples before the question, with a line for each family.
+    """Return the share of right answers by the number of examples before the question, with a line for each family.
 
     examples: how many are in each document. The last line is that of an ideal reader, who remembers everything. Raises
     SettingError.
@@ -163,14 +165,14 @@ def shots(
 
 
 def draw_document(rng: np.random.Generator, examples: int) -> Int32[ndarray, " T"]:
-    """Letters, each followed by its code."""
+    """Return letters, each followed by its code."""
     code = rng.permutation(LETTERS)
     letters = rng.integers(LETTERS, size=examples)
     return (FIRST_WORD + np.stack([letters, LETTERS + code[letters]], 1).ravel()).astype(np.int32)
 
 
 def accuracies(model: LanguageModel[Any], documents: Sequence[Int32[ndarray, " T"]]) -> Float64[ndarray, " examples"]:
-    """The share of documents, by example, in which the right code is the likeliest of all."""
+    """Return the share of documents, by example, in which the right code is the likeliest of all."""
     state = model.start([document[:0] for document in documents])
     right = []
     tokens = np.stack(documents)
@@ -183,7 +185,8 @@ def accuracies(model: LanguageModel[Any], documents: Sequence[Int32[ndarray, " T
 
 
 def expected_accuracy(shown: int) -> float:
-    """The expected accuracy of a reader who remembers all pairs shown, and otherwise guesses among the remaining codes.
+    """Return the expected accuracy of a reader who remembers all pairs shown, and otherwise guesses among the remaining
+    codes.
 
     With k of the letters seen, the next one is among them with probability k / 4; if it is not, 1 / (4 - k) of guesses
     are right. P(k seen after n draws) follows from drawing one letter after the other.

@@ -76,7 +76,7 @@ def cost(
     width: int = 64,
     seconds: float = 0.15,
 ) -> Findings:
-    """Seconds for a layer by length, for one text at a time, and how they grow with length and width.
+    """Return seconds for a layer by length, for one text at a time, and how they grow with length and width.
 
     length, width: the value of each while the other varies. seconds: the least time of a measurement; the fastest of
     its repetitions counts.
@@ -102,13 +102,13 @@ def cost(
 
 
 def growth_of(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """The exponent of the power law that fits best: the slope of the line through the logarithms."""
+    """Return the exponent of the power law that fits best: the slope of the line through the logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
 @torch.inference_mode()
 def time_layer(run: Run, length: int, width: int, seconds: float) -> float:
-    """The fastest of several runs on one random text."""
+    """Return the fastest of several runs on one random text."""
     x = torch.randn(1, length, width)
     run(x)
     best, end = math.inf, time.perf_counter() + seconds
@@ -156,7 +156,7 @@ def throughput(
     tokens: int = 2048,
     seconds: float = 0.5,
 ) -> Findings:
-    """Tokens a second by the length of texts, read in training and written, of two networks of the same width.
+    """Return tokens a second by the length of a text, read in training and written, of two networks of the same width.
 
     tokens: of a training step, in one or more texts. seconds: of processor time, the least of a measurement; the
     fastest of its repetitions counts.
@@ -201,7 +201,7 @@ _VOCABULARY = 256
 
 
 def _train_once(network: Network, ids: Tensor) -> None:
-    """A training step without an optimiser: the gradients of the loss."""
+    """Compute the gradients of the loss, as a training step without an optimiser does."""
     network.train()
     network.zero_grad()
     hidden, _ = network(ids)
@@ -210,14 +210,14 @@ def _train_once(network: Network, ids: Tensor) -> None:
 
 
 def _write(model: NeuralModel, state: Reading) -> None:
-    """Some tokens after a text."""
+    """Write some tokens after a text."""
     for _ in range(_WRITTEN):
         state = model.advance(state, np.array([FIRST_WORD], np.int32))
         model.next_log_probs(state)
 
 
 def processor_seconds(run: Callable[[], object], seconds: float) -> float:
-    """The processor time of the fastest of several runs."""
+    """Return the processor time of the fastest of several runs."""
     run()
     best, spent = math.inf, 0.0
     while spent < seconds or math.isinf(best):
@@ -237,7 +237,10 @@ class Node(NamedTuple):
 
 
 class Wiring(NamedTuple):
-    """reads: the nodes that a node reads, of the layer below or of its own. steps, path: the formulas."""
+    """How the nodes of a kind of layer are connected.
+
+    reads: the nodes that a node reads, of the layer below or of the same one. steps, path: the formulas.
+    """
 
     reads: Callable[[Node], Iterable[Node]]
     steps: str
@@ -247,7 +250,7 @@ class Wiring(NamedTuple):
 def paths(
     *, seed: int = 0, progress: Progress = silent, lengths: Sequence[int] = (4, 8, 16, 32, 64, 128, 256)
 ) -> Findings:
-    """The longest path by length, for four kinds of layers, stacked until the last position sees the first."""
+    """Return the longest path by length, for four kinds of layers, stacked until the last position sees the first."""
     lines, says = [], []
     for label, kind in in_turn("paths", WIRINGS, progress):
         lines.append(Line(label=label, x=list(lengths), y=[longest_path(kind.reads, n) for n in lengths]))
@@ -271,7 +274,7 @@ def paths(
 
 
 def longest_path(reads: Callable[[Node], Iterable[Node]], length: int) -> int:
-    """The fewest edges from the last position to the first token, with as many layers as it takes."""
+    """Return the fewest edges from the last position to the first token, with as many layers as it takes."""
     for layers in count(1):
         reached, edges = {Node(layers, length - 1)}, 0
         while reached:
@@ -283,7 +286,7 @@ def longest_path(reads: Callable[[Node], Iterable[Node]], length: int) -> int:
 
 
 def sequential_steps(reads: Callable[[Node], Iterable[Node]], length: int) -> int:
-    """The longest chain of positions of one layer in which each needs the one before it."""
+    """Return the longest chain of positions of one layer in which each needs the one before it."""
     chain: dict[int, int] = {}
     for position in range(length):
         chain[position] = 1 + max(

@@ -49,7 +49,8 @@ def balance(
     lines: Sequence[str] | None = None,
     orders: Sequence[int] = (1, 2, 3, 4, 5),
 ) -> Findings:
-    """Perplexity on the training text and on a held-out one by order; parameters, and the share of unseen n-grams.
+    """Return perplexity on the training text and on a held-out one by order; parameters, and the share of unseen
+    n-grams.
 
     lines: a text; by default the built-in one, of which every tenth line is held out. Raises TextError.
     """
@@ -89,7 +90,7 @@ def balance(
 
 
 def unseen_share(training: Sequence[str], heldout: Sequence[str], order: int) -> float:
-    """The share of a text's n-grams of words, each as often as it occurs, that another text does not have."""
+    """Return the share of a text's n-grams of words, each as often as it occurs, that another text does not have."""
     seen = {ngram for line in training for ngram in _ngrams(line, order)}
     asked = [ngram for line in heldout for ngram in _ngrams(line, order)]
     return sum(ngram not in seen for ngram in asked) / max(1, len(asked))
@@ -121,7 +122,7 @@ def scaling(
     widths: Sequence[int] = (16, 32, 64),
     steps: Sequence[int] = (50, 100, 200, 400),
 ) -> Findings:
-    """The held-out loss of a character by training tokens, with a line for each width.
+    """Return the held-out loss of a character by training tokens, with a line for each width.
 
     lines: a text; by default the built-in one. Raises TextError.
     """
@@ -164,7 +165,7 @@ def scaling(
 
 
 def fit_power_law(x: np.ndarray, y: np.ndarray, seed: int = 0) -> PowerLaw:
-    """The line through the logarithms; the interval from residuals drawn with replacement."""
+    """Return the line through the logarithms; the interval from residuals drawn with replacement."""
     slope, intercept = np.polyfit(np.log(x), np.log(y), 1)
     fitted = intercept + slope * np.log(x)
     residuals = np.log(y) - fitted
@@ -186,7 +187,7 @@ def retrieval(
     shares: Sequence[float] = (0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99),
     queries: int = 150,
 ) -> Findings:
-    """The mean reciprocal rank of a query's own document, by the share of the collection in the mixture, lambda.
+    """Return the mean reciprocal rank of a query's own document, by the share of the collection in the mixture, lambda.
 
     pairs: queries with their documents; by default from Python's docstrings. queries: how many are asked, of each
     length. Raises TextError.
@@ -229,7 +230,7 @@ def retrieval(
 
 
 def docstrings() -> list[tuple[str, str]]:
-    """The first line of each docstring, and the rest of it, where that is long enough."""
+    """Return the first line of each docstring, and the rest of it, where that is long enough."""
     parts = (docstring.strip().partition("\n") for _, docstring in sample_docstrings())
     return [(first, " ".join(rest.split())) for first, _, rest in parts if len(rest.split()) >= _FEWEST_WORDS]
 
@@ -237,7 +238,7 @@ def docstrings() -> list[tuple[str, str]]:
 def mean_reciprocal_rank(
     index: DocumentIndex, queries: Sequence[np.ndarray], chosen: Sequence[int], config: RankConfig
 ) -> float:
-    """The mean of 1 / the rank of the i-th document for the i-th query; of equal scores, the worst rank."""
+    """Return the mean of 1 / the rank of the i-th document for the i-th query; of equal scores, the worst rank."""
     reciprocal = []
     for i in chosen:
         scores = index.scores(queries[i], config)

@@ -24,7 +24,10 @@ _COLUMNS = 8  # of the table: values of x
 
 
 def in_turn(name: str, items: Mapping[str, T] | Sequence[T], progress: Progress) -> Iterator[tuple[str, T]]:
-    """What an experiment compares, each with its label, after telling progress about it. name: the experiment's."""
+    """Yield what an experiment compares, each with its label, and report each to progress before.
+
+    name: the experiment's.
+    """
     labelled = items.items() if isinstance(items, Mapping) else [(str(item), item) for item in items]
     for i, (label, item) in enumerate(labelled):
         progress(f"{name}: {label}", i, len(labelled))
@@ -33,7 +36,7 @@ def in_turn(name: str, items: Mapping[str, T] | Sequence[T], progress: Progress)
 
 
 def share_of(share: float, count: int) -> str:
-    """A share of so many cases, with its 95 % interval: 96% (92% to 98%)."""
+    """Return a share of so many cases, with its 95 % interval: 96% (92% to 98%)."""
     low, high = Accuracy(pairs=count, wins=round(share * count), ties=0).interval
     return f"{share:.0%} ({low:.0%} to {high:.0%})"
 
@@ -56,17 +59,17 @@ class Findings:
         return f"<Findings of {len(self.lines)} lines>\n{self}"
 
     def __str__(self) -> str:
-        """The title, a table of some points, and the sentences."""
+        """Return the title, a table of some points, and the sentences."""
         return "\n".join([self.title, text_table(*self.table()), *self.sentences])
 
     def as_json(self) -> dict[str, Any]:
-        """The lines and the sentences, for JSON."""
+        """Return the lines and the sentences, for JSON."""
         lines = [{"label": line.label, "x": list(line.x), "y": list(line.y)} for line in self.lines]
         axes = {"title": self.title, "x": self.x.label, "y": self.y.label}
         return {**axes, "lines": lines, "finding": self.finding, "says": list(self.says)}
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A row for each point."""
+        """Return a row for each point."""
         return [
             {"line": line.label, "x": x, "y": y} for line in self.lines for x, y in zip(line.x, line.y, strict=True)
         ]
@@ -77,14 +80,16 @@ class Findings:
         return [*([self.finding] if self.finding else []), *self.says]
 
     def _repr_html_(self) -> str:
-        """The plot, or the table if matplotlib is missing."""
+        """Return the plot, or the table if matplotlib is missing."""
         if not has_matplotlib():
             header, rows = self.table()
             return html_table(self.title, header, rows, self.sentences)
         return svg_of(self.plot())
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """The header, and a row for each line with some of its points; a single line over categories is a column."""
+        """Return the header, and a row for each line with some of its points; a single line over categories is a
+        column.
+        """
         if self.x.categories:
             rows = [[line.label, *(f"{value:.3g}" for value in line.y)] for line in self.lines]
             table = [[f"{self.y.label}, by {self.x.label}", *self.x.categories], *rows]
@@ -99,5 +104,5 @@ class Findings:
         return [f"{self.y.label}, by {self.x.label}", *(f"{x:g}" for x in chosen)], rows
 
     def plot(self) -> Figure:
-        """A matplotlib figure. Raises SettingError if matplotlib is missing."""
+        """Return a matplotlib figure. Raises SettingError if matplotlib is missing."""
         return line_plot(self.title, self.lines, self.x, self.y)

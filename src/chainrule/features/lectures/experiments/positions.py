@@ -64,7 +64,8 @@ def positions(
     times: int = 4,
     rows: int = 200,
 ) -> Findings:
-    """Perplexity by position in rows `times` as long as those of training, with a line for each position encoding.
+    """Return perplexity by position in rows `times` as long as those of training, with a line for each position
+    encoding.
 
     lines: a text, whose characters are predicted; by default the built-in one. rows: how many to predict.
     Raises TextError.
@@ -99,7 +100,7 @@ def positions(
 def losses_by_position(
     network: Network, stream: Int32[ndarray, " tokens"], length: int, rows: int
 ) -> Float64[ndarray, " length"]:
-    """The mean loss in nats at each position of rows from all over a stream, each read as a text of its own."""
+    """Return the mean loss in nats at each position of rows from all over a stream, each read as a separate text."""
     begins = np.linspace(0, len(stream) - length - 1, rows).astype(np.int64)
     text = torch.from_numpy(stream[begins[:, None] + np.arange(length + 1)].astype(np.int64))
     losses = [
@@ -110,7 +111,7 @@ def losses_by_position(
 
 
 def in_groups(losses: Float64[ndarray, " length"], size: int) -> tuple[list[float], list[float]]:
-    """The last position of each group of `size` positions, and the perplexity of the group."""
+    """Return the last position of each group of `size` positions, and the perplexity of the group."""
     means = losses[: len(losses) // size * size].reshape(-1, size).mean(1)
     return [float(size * (i + 1)) for i in range(len(means))], np.exp(means).tolist()
 
@@ -136,7 +137,7 @@ def extrapolation(
     steps: int = 300,
     group: int = 8,
 ) -> Findings:
-    """The mean loss of groups of positions, with a line for each position encoding. Raises SettingError."""
+    """Return the mean loss of groups of positions, with a line for each position encoding. Raises SettingError."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, LONGEST + 1, documents)
     train = [draw_document(rng, int(length)) for length in lengths]
@@ -166,7 +167,7 @@ def extrapolation(
 
 
 def draw_document(rng: np.random.Generator, length: int) -> Int32[ndarray, " T"]:
-    """Random words, of which every one repeats the one four positions before it."""
+    """Return random words, of which every one repeats the one four positions before it."""
     words = rng.integers(WORDS, size=PERIOD)
     return (FIRST_WORD + np.resize(words, length)).astype(np.int32)
 
@@ -190,7 +191,7 @@ NETWORKS: dict[str, NetworkConfig | MaskedConfig] = {
 
 
 def order(*, seed: int = 0, progress: Progress = silent, length: int = 12, rows: int = 64) -> Findings:
-    """How much the prediction after a text changes when all words but the last are shuffled.
+    """Return how much the prediction after a text changes when all words but the last are shuffled.
 
     As a share of how much it changes when they are replaced by others: 0 is blind to order, 1 is as if the text were
     another one.
@@ -216,13 +217,13 @@ def order(*, seed: int = 0, progress: Progress = silent, length: int = 12, rows:
 
 
 def _shuffle(length: int, generator: torch.Generator) -> Int64[Tensor, " T"]:
-    """A permutation of positions that leaves the last one where it is."""
+    """Return a permutation of positions that leaves the last one where it is."""
     return torch.cat([torch.randperm(length - 1, generator=generator), torch.tensor([length - 1])])
 
 
 @torch.inference_mode()
 def predictions(config: NetworkConfig | MaskedConfig, text: Int64[Tensor, "B T"], seed: int) -> Float[Tensor, "B V"]:
-    """The distribution that an untrained network gives at the last position."""
+    """Return the distribution that an untrained network gives at the last position."""
     torch.manual_seed(seed)
     network = build(config, _VOCABULARY).eval()
     for parameter in network.parameters():
@@ -233,5 +234,5 @@ def predictions(config: NetworkConfig | MaskedConfig, text: Int64[Tensor, "B T"]
 
 
 def moved_probability(p: Float[Tensor, "B V"], q: Float[Tensor, "B V"]) -> float:
-    """The mean total variation distance of distributions: the probability that moved."""
+    """Return the mean total variation distance of distributions: the probability that moved."""
     return float((p - q).abs().sum(1).mean() / 2)

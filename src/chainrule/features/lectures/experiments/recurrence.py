@@ -67,7 +67,7 @@ def gradients(
     rows: int = 64,
     radii: tuple[float, float] = (0.8, 2.0),
 ) -> Findings:
-    """The norm of the gradient by distance, for simple recurrent networks of two radii, LSTMs and a Transformer.
+    """Return the norm of the gradient by distance, for simple recurrent networks of two radii, LSTMs and a Transformer.
 
     rows: how many random texts of that length the norms are averaged over.
     """
@@ -103,7 +103,9 @@ def gradients(
 
 
 def build_network(config: NetworkConfig, radius: float | None) -> Network:
-    """An untrained network. radius: the spectral radius to scale recurrent matrices to; None not to scale them."""
+    """Return an untrained network. radius: the spectral radius to scale recurrent matrices to; None not to scale
+    them.
+    """
     network = build(config, _VOCABULARY)
     if radius is not None:
         for name, weight in network.encoder.named_parameters():
@@ -114,7 +116,10 @@ def build_network(config: NetworkConfig, radius: float | None) -> Network:
 
 
 def norms_by_distance(network: Network, text: Int64[Tensor, "B T+1"]) -> Float[Tensor, " T"]:
-    """The norm of d loss / d x_t by distance from the last position, averaged over rows. text: inputs and target."""
+    """Return the norm of d loss / d x_t by distance from the last position, averaged over rows.
+
+    text: inputs and target.
+    """
     x = network.embed(text[:, :-1]).detach().requires_grad_()
     hidden, _ = network.encoder(x, None, None)
     [gradient] = torch.autograd.grad(network.output.loss(hidden[:, -1], text[:, -1]), x)
@@ -122,7 +127,7 @@ def norms_by_distance(network: Network, text: Int64[Tensor, "B T+1"]) -> Float[T
 
 
 def radius(*, seed: int = 0, progress: Progress = silent, width: int = 6, products: int = 60) -> Findings:
-    """The norm after each product with the matrix, for three matrices."""
+    """Return the norm after each product with the matrix, for three matrices."""
     rng = np.random.default_rng(seed)
     rotation = np.linalg.qr(rng.normal(size=(width, width)))[0]
     matrices = {
@@ -156,7 +161,7 @@ def radius(*, seed: int = 0, progress: Progress = silent, width: int = 6, produc
 
 
 def norms_of_powers(matrix: Float64[ndarray, "D D"], vector: Float64[ndarray, " D"], count: int) -> list[float]:
-    """The norms of v, M v, M² v, ..."""
+    """Return the norms of v, M v, M² v, ..."""
     norms = [float(np.linalg.norm(vector))]
     for _ in range(count):
         vector = matrix @ vector
@@ -165,12 +170,12 @@ def norms_of_powers(matrix: Float64[ndarray, "D D"], vector: Float64[ndarray, " 
 
 
 def spectral(matrix: Float64[ndarray, "D D"]) -> float:
-    """The largest absolute eigenvalue."""
+    """Return the largest absolute eigenvalue."""
     return float(np.abs(np.linalg.eigvals(matrix)).max())
 
 
 def saturation(*, seed: int = 0, progress: Progress = silent, limit: float = 6.0, points: int = 25) -> Findings:
-    """Both functions and their slopes, from -limit to limit; the slopes come from automatic differentiation."""
+    """Return both functions and their slopes, from -limit to limit; the slopes come from automatic differentiation."""
     x = torch.linspace(-limit, limit, points, dtype=torch.float64, requires_grad=True)
     lines = []
     for name, function in (("tanh", torch.tanh), ("sigmoid", torch.sigmoid)):
@@ -224,7 +229,7 @@ def memory(
     tested: int = 200,
     steps: int = 400,
 ) -> Findings:
-    """The share of right choices by length, with a line for each family.
+    """Return the share of right choices by length, with a line for each family.
 
     trained_to: the length of the longest training string. strings: how many to train on. tested: how many to test for
     each length. Raises SettingError.
@@ -248,7 +253,9 @@ def memory(
 
 
 def draw(rng: np.random.Generator, lengths: Sequence[int] | ndarray) -> list[Int32[ndarray, " length"]]:
-    """A string of each length; half of them have a B somewhere before the last letter, and therefore there, too."""
+    """Return a string of each length; half of them have a B somewhere before the last letter, and therefore
+    there, too.
+    """
     strings = []
     for length in map(int, lengths):
         string = np.full(length, A, np.int32)
@@ -259,7 +266,7 @@ def draw(rng: np.random.Generator, lengths: Sequence[int] | ndarray) -> list[Int
 
 
 def accuracy(model: LanguageModel[Any], strings: Sequence[Int32[ndarray, " length"]]) -> float:
-    """The share of strings that are likelier than the same strings with the other last letter."""
+    """Return the share of strings that are likelier than the same strings with the other last letter."""
     wrong = [np.append(string[:-1], A + B - string[-1]).astype(np.int32) for string in strings]
     right_scores, wrong_scores = (model.score(rows) for rows in (strings, wrong))
     return float(np.mean([a.sum() > b.sum() for a, b in zip(right_scores, wrong_scores, strict=True)]))

@@ -24,7 +24,7 @@ _TRIALS = (0.01, 0.01, 0.05)  # shares of the usual steps; the first, which also
 
 
 def enlarge(function: Callable[..., Findings], minutes: float, *, seed: int, progress: Progress) -> Findings:
-    """The findings of an experiment that takes `steps`. Raises SettingError."""
+    """Return the findings of an experiment that takes `steps`. Raises SettingError."""
     if not 0 < minutes < float("inf"):
         raise SettingError(f"minutes is {minutes:g}; expected more than 0")
     usual, began = signature(function).parameters["steps"].default, time.perf_counter()
@@ -51,7 +51,8 @@ def enlarge(function: Callable[..., Findings], minutes: float, *, seed: int, pro
 
 
 def factor_for(seconds: float, shares: tuple[float, ...], measured: list[float]) -> float:
-    """The factor of the steps that fits the seconds, if time is a line through two trials; at least the first's share.
+    """Return the factor of the steps that fits the seconds, if time is a line through two trials; at least the first's
+    share.
 
     shares, measured: the factors of the trials, and their seconds.
     """
@@ -61,7 +62,7 @@ def factor_for(seconds: float, shares: tuple[float, ...], measured: list[float])
 
 
 def times_steps(steps: Any, factor: float) -> Any:
-    """A number of steps, or each of several, times a factor; at least 1."""
+    """Return a number of steps, or each of several, times a factor; at least 1."""
     if isinstance(steps, int):
         return max(1, round(factor * steps))
     return tuple(times_steps(count, factor) for count in steps)
@@ -69,7 +70,7 @@ def times_steps(steps: Any, factor: float) -> Any:
 
 @shows_progress
 def experiment(name: Name, *, seed: int = 0, minutes: float | None = None, progress: ProgressOption = None) -> Findings:
-    """Measures what textbooks claim of language models; gives lines, a finding and other sentences.
+    """Measure what textbooks claim of language models; give lines, a finding and other sentences.
 
     seed: that of all random numbers. minutes: train for as many steps as fit this time, in place of the usual ones.
     Each experiment is also a function with more arguments, such as `memory` in `recurrence.py`. Raises
@@ -93,7 +94,7 @@ def experiment(name: Name, *, seed: int = 0, minutes: float | None = None, progr
 
 
 def function_of(name: Name) -> Callable[..., Findings]:
-    """The function of an experiment; only its module is imported."""
+    """Return the function of an experiment; only its module is imported."""
     function: Callable[..., Findings] = getattr(
         import_module(f"chainrule.features.lectures.experiments.{HOMES[name]}"), name
     )

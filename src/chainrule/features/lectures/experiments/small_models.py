@@ -34,7 +34,7 @@ FIRST_WORD = 3  # the tokens before it are <unk>, <s> and </s>
 
 
 def by_adamw(steps: int, seed: int) -> TrainingConfig:
-    """Settings for this many steps of 16 rows, with the same optimiser for all families."""
+    """Return settings for this many steps of 16 rows, with the same optimiser for all families."""
     return TrainingConfig(steps=steps, optimiser="adamw", batch=16, seed=seed, compile="no", learning_rate=5e-3)
 
 
@@ -44,7 +44,7 @@ def train_small(
     config: DataclassInstance,
     training: TrainingConfig,
 ) -> LanguageModel[Any]:
-    """A model of documents of token ids. training: the settings for networks."""
+    """Return a model of documents of token ids. training: the settings for networks."""
     stream = np.concatenate([np.append(document, END).astype(np.int32) for document in documents])
     family = FAMILIES[family_of(config)]
     more = {"options": StreamOptions(training=training)} if family.trains_in_steps else {}
@@ -59,7 +59,7 @@ SMALL = Seq2SeqConfig(
 
 
 def draw_sources(rng: np.random.Generator, lengths: Sequence[int]) -> list[str]:
-    """Random letters of each length, separated by spaces."""
+    """Return random letters of each length, separated by spaces."""
     return [" ".join(LETTERS[i] for i in rng.integers(len(LETTERS), size=length)) for length in lengths]
 
 
@@ -76,7 +76,7 @@ def train_on_reversal(
     learning_rate: float = 5e-3,
     forcing: Forcing = "teacher",
 ) -> Seq2SeqModel:
-    """A model that was trained to write these sources backwards."""
+    """Return a model that was trained to write these sources backwards."""
     training = TrainingConfig(
         steps=steps,
         batch=32,
@@ -91,7 +91,7 @@ def train_on_reversal(
 
 
 def accuracy(model: Seq2SeqModel, sources: Sequence[str]) -> float:
-    """The share of letters at the right positions, of what greedy search writes."""
+    """Return the share of letters at the right positions, of what greedy search writes."""
     longest = max(len(source.split()) for source in sources)
     written = model.write(list(sources), BeamConfig(size=1), max_tokens=longest + 2, progress=False)
     shares = []

@@ -66,9 +66,10 @@ def probes(
     asked: int = 600,
     steps: int = 600,
 ) -> Findings:
-    """The share of right answers of a linear probe of each layer, with a line for each question. Raises SettingError.
+    """Return the share of right answers of a linear probe of each layer, with a line for each question.
 
-    asked: sentences that train the probes, and half as many that test them; the network has seen none of them.
+    Raises SettingError. asked: sentences that train the probes, and half as many that test them; the network has seen
+    none of them.
     """
     rng = np.random.default_rng(seed)
     texts = [draw_sentence(rng).tokens for _ in range(sentences)]
@@ -124,7 +125,7 @@ def graphs(
     tested: int = 300,
     steps: int = 1200,
 ) -> Findings:
-    """The loss of a word that has an edge, by the number of training documents, with a line for each reader.
+    """Return the loss of a word that has an edge, by the number of training documents, with a line for each reader.
 
     Raises SettingError.
     """
@@ -161,7 +162,7 @@ def graphs(
 
 
 def draw_copies(rng: np.random.Generator, parents: Sequence[int]) -> Int32[ndarray, " places"]:
-    """A document; each word after the roots is that of its parent, or, one time in ten, a random one."""
+    """Return a document; each word after the roots is that of its parent, or, one time in ten, a random one."""
     words = rng.integers(_WORDS, size=_PLACES)
     for place, parent in enumerate(parents, _ROOTS):
         if rng.random() < _COPIED:
@@ -172,7 +173,7 @@ def draw_copies(rng: np.random.Generator, parents: Sequence[int]) -> Int32[ndarr
 def _loss_given(
     parents: Sequence[int], train: Sequence[Int32[ndarray, " T"]], test: Sequence[Int32[ndarray, " T"]]
 ) -> float:
-    """In nats a word, by counts of a word and its parent's, plus one."""
+    """Return the loss in nats a word, by counts of a word and its parent's, plus one."""
     counts = np.ones((_WORDS, _WORDS))
     ends = np.arange(_ROOTS, _PLACES)
     known, asked = np.array(train) - FIRST_WORD, np.array(test) - FIRST_WORD
@@ -182,7 +183,8 @@ def _loss_given(
 
 
 def found_edges(model: LanguageModel[Any], parents: Sequence[int], test: Sequence[Int32[ndarray, " T"]]) -> float:
-    """The share of places where the parent has the largest weight of all words, as a mean over heads and documents.
+    """Return the share of places where the parent has the largest weight of all words, as a mean over heads and
+    documents.
 
     The token before all words does not count: a head that has nothing to find at a place looks there.
     """
@@ -194,7 +196,9 @@ def found_edges(model: LanguageModel[Any], parents: Sequence[int], test: Sequenc
 
 
 def draw_sentence(rng: np.random.Generator) -> Sentence:
-    """the 7s that the 2 13s 21s: stems and endings, with clauses within one another up to three deep."""
+    """Return a sentence such as the 7s that the 2 13s 21s: stems and endings, with clauses within one another up to
+    three deep.
+    """
     sentence = Sentence([], [])
     _draw_clause(rng, sentence, [], 3)
     _add(sentence, _STOP, waiting=[])
@@ -202,7 +206,9 @@ def draw_sentence(rng: np.random.Generator) -> Sentence:
 
 
 def _draw_clause(rng: np.random.Generator, sentence: Sentence, waiting: list[int], deepest: int) -> None:
-    """A noun, perhaps with a clause on it, and its verb. waiting: the numbers of the nouns whose verbs are to come."""
+    """Add a noun, perhaps with a clause on it, and its verb. waiting: the numbers of the nouns whose verbs are to
+    come.
+    """
     number = int(rng.integers(2))
     _add(sentence, _THE, waiting)
     _add(sentence, _form(int(rng.integers(_STEMS)), has_s=number == 1), [*waiting, number], is_verb=0)
@@ -219,14 +225,14 @@ def _form(stem: int, *, has_s: bool) -> int:
 
 
 def _add(sentence: Sentence, token: int, waiting: list[int], is_verb: int = _NOT_ASKED) -> None:
-    """A token, and the answers after it."""
+    """Add a token, and the answers after it."""
     following = waiting[-1] if is_verb == 1 and waiting else _NOT_ASKED
     sentence.tokens.append(token)
     sentence.answers.append((token, is_verb, len(waiting), following))
 
 
 def _right_shares(network: Network, probed: Sequence[Sentence], asked: int, layer: int) -> list[float]:
-    """The share of right answers to each question. Probes learn from the first of the sentences."""
+    """Return the share of right answers to each question. Probes learn from the first of the sentences."""
     read = token_vectors(network, [np.array(sentence.tokens, np.int32) for sentence in probed], layer)
     train, test = np.concatenate(read[:asked]), np.concatenate(read[asked:])
     shares = []
@@ -245,7 +251,9 @@ def _answers(sentences: Sequence[Sentence], question: int) -> Int64[ndarray, " t
 def fit_probe(
     vectors: Float[ndarray, "tokens D"], classes: Int64[ndarray, " tokens"], penalty: float = 1e-3
 ) -> Callable[[Float[ndarray, "tokens D"]], Int64[ndarray, " tokens"]]:
-    """A linear classifier: least squares for a 1 at the right class and 0 elsewhere, with a ridge penalty a vector."""
+    """Return a linear classifier: least squares for a 1 at the right class and 0 elsewhere, with a ridge penalty a
+    vector.
+    """
     mean, deviation = vectors.mean(0), vectors.std(0) + 1e-6
     kinds = np.unique(classes)
 
@@ -259,7 +267,7 @@ def fit_probe(
 
 
 def _asked_of(sentences: Sequence[Sentence]) -> list[int]:
-    """How many words each question is asked of."""
+    """Return how many words each question is asked of."""
     return [int((_answers(sentences, i) != _NOT_ASKED).sum()) for i in range(len(QUESTIONS))]
 
 

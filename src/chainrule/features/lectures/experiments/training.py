@@ -60,7 +60,7 @@ def pretraining(
     epochs: int = 20,
     steps: int = 1000,
 ) -> Findings:
-    """The share of right labels by the number of labelled texts, from random weights and from pre-trained ones.
+    """Return the share of right labels by the number of labelled texts, from random weights and from pre-trained ones.
 
     unlabelled: how many texts are read before. words: with an opinion, of each kind. Raises SettingError.
     """
@@ -113,7 +113,7 @@ def race(
     compared: Mapping[str, NetworkConfig] = RACERS,
     steps: Sequence[int] = (50, 150, 450),
 ) -> Findings:
-    """The held-out loss of a character by training tokens, with a line for each network, and its processor time.
+    """Return the held-out loss of a character by training tokens, with a line for each network, and its processor time.
 
     lines: a text; by default the built-in one. Raises TextError.
     """
@@ -164,7 +164,7 @@ def forcing(
     tested: int = 100,
     steps: Sequence[int] = (100, 200, 300),
 ) -> Findings:
-    """The share of right letters by training steps, with a line for each kind of forcing. Raises SettingError.
+    """Return the share of right letters by training steps, with a line for each kind of forcing. Raises SettingError.
 
     trained_to: the length of the longest training source, and of all test sources.
     """
@@ -191,7 +191,9 @@ _THINGS = ("film", "movie", "book", "story", "play", "plot")
 
 
 def draw_review(chance: Random, words: int) -> tuple[str, str]:
-    """the plot was good17 and not bad3 and good92, and its label; words are numbered, as their form tells nothing."""
+    """Return a review such as the plot was good17 and not bad3 and good92, and its label; words are numbered, as their
+    form says nothing.
+    """
     label = chance.below(2)
     opinions = []
     for _ in range(2 + chance.below(2)):

@@ -38,7 +38,7 @@ _DISTIL_ATTENTION = tuple(f"{_DISTIL_LAYER}attention.{name}_lin" for name in "qk
 
 
 def _read_types(config: Json) -> Json:
-    """Raises ValueError."""
+    """Return the number of token types. Raises ValueError."""
     if (types := config.get("type_vocab_size", 2)) == 0:
         raise ValueError("there are no token types; expected 1 or more")
     return {"segments": types}
@@ -158,7 +158,11 @@ _ROBERTA_NAMES = {
 
 
 def _read_positions(config: Json) -> Json:
-    """The table has max_position_embeddings rows; those up to the row of padding are not used. Raises ValueError."""
+    """Return the context, and the row of the first position: the table has max_position_embeddings rows; those up to
+    the row of padding are not used.
+
+    Raises ValueError.
+    """
     rows, padding = config.get("max_position_embeddings", 512), config.get("pad_token_id", 1)
     if not isinstance(padding, int) or not isinstance(rows, int) or not 0 <= padding < rows - 1:
         raise ValueError(f"there are {rows!r} rows of positions, but padding is row {padding!r}; expected a lower one")
@@ -178,7 +182,7 @@ def _rename(name: str) -> str:
 
 
 def rename_row(row: Tensor, rename: Callable[[str], str] = _rename) -> Tensor:
-    """The row of a table with other names of theirs."""
+    """Return the row of a table with other names of theirs."""
     theirs = row.theirs
     return row._replace(theirs=rename(theirs) if isinstance(theirs, str) else tuple(map(rename, theirs)))
 
@@ -283,7 +287,7 @@ _ROPE = rotary(base=160_000.0, local="local_rope_theta")
 
 
 def _read_layers(config: Json) -> Json:
-    """A token sees half of local_attention on either side."""
+    """Return the kinds of the layers: a token sees half of local_attention on either side."""
     return _TYPES.read({**config, "sliding_window": config.get("local_attention", 128) // 2 + 1})
 
 
@@ -307,7 +311,9 @@ _MODERN_ACTIVATIONS = {"gelu": "geglu_exact", "silu": "swiglu"}
 
 
 def _read_activation(config: Json) -> Json:
-    """Ours has one activation for blocks and for what stands before an output, which an encoder lacks."""
+    """Return the activation: our networks have one for blocks and for the layer before an output, which an encoder
+    lacks.
+    """
     name, before_output = config.get("hidden_activation", "gelu"), config.get("classifier_activation", "gelu")
     if name not in _MODERN_ACTIVATIONS:
         raise ValueError(f"{name!r} is not supported; expected one of {', '.join(_MODERN_ACTIVATIONS)}")

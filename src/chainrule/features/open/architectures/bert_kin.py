@@ -103,13 +103,13 @@ _VERSION_3 = {
 
 
 def _parts(value: object) -> set[str]:
-    """Names in a list, or between bars."""
+    """Return names in a list, or between bars."""
     names: Iterable[Any] = value if isinstance(value, list) else str(value).lower().split("|")
     return {str(name).strip() for name in names}
 
 
 def _read_distances(config: Json) -> Json:
-    """Raises ValueError."""
+    """Return the buckets of distances. Raises ValueError."""
     for name, expected in _VERSION_3.items():
         value, is_list = config.get(name), isinstance(expected, list)
         if _parts(value) != _parts(expected) if is_list else value != expected:
@@ -167,5 +167,5 @@ DEBERTA_V2_LM = replace(
 
 
 def has_own_head(config: Json, names: Iterable[str]) -> bool:
-    """Whether a DeBERTa has the head of Microsoft's files, not that of BERT. names: of its tensors."""
+    """Return whether a DeBERTa has the head of Microsoft's files, not that of BERT. names: of its tensors."""
     return config.get("legacy") is False or any(name.startswith("lm_predictions.") for name in names)

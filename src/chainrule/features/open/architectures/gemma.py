@@ -24,7 +24,9 @@ _ROPE_FIELD = "rope_parameters"
 
 
 def _read_activation(config: Json) -> Json:
-    """Old files of Gemma say gelu, and mean that by tanh: without hidden_activation, transformers takes it, too."""
+    """Return the activation: old files of Gemma say gelu, and mean that by tanh; without hidden_activation,
+    transformers takes it, too.
+    """
     name = config.get("hidden_activation") or config.get("hidden_act") or "gelu_pytorch_tanh"
     name = "gelu_pytorch_tanh" if name == "gelu" and config.get("model_type") == "gemma" else name
     if name not in GATED:
@@ -44,7 +46,10 @@ _HEADS = (Setting("num_attention_heads", "heads", 8), Setting("num_key_value_hea
 
 
 def _settings(context: int, rope: Rule | None = None) -> tuple[Setting | Rule, ...]:
-    """context: where config.json does not say. rope: the rule of positions; None for LLaMA's."""
+    """Return the rows of settings.
+
+    context: where config.json does not say. rope: the rule of positions; None for LLaMA's.
+    """
     rows = [
         row
         for row in with_head_width(256, LLAMA.settings)

@@ -35,7 +35,7 @@ _OF_FULL = ("global_head_dim", "num_global_key_value_heads", "attention_k_eq_v",
 
 
 def _read_windows(config: Json) -> Json:
-    """The last layer attends to all, whatever the pattern."""
+    """Return the kinds of the layers: the last one attends to all, whatever the pattern."""
     types, layers = config.get("layer_types"), config["num_hidden_layers"]
     if types is None:
         types = [_KINDS[(layer + 1) % 6 != 0] for layer in range(layers)]
@@ -44,7 +44,7 @@ def _read_windows(config: Json) -> Json:
 
 
 def _read_full(config: Json) -> Json:
-    """What layers that attend to all have of their own: per_layer_config of transformers 5.23, or the fields before."""
+    """Return the settings of layers that attend to all: per_layer_config of transformers 5.23, or the fields before."""
     types = config.get("layer_types") or []
     alike = bool(config.get("attention_k_eq_v", False))
     width, heads = config.get("global_head_dim", 512), config.get("num_global_key_value_heads") if alike else None
@@ -128,7 +128,7 @@ def _write_experts(config: OpenSettings) -> Json:
 
 
 def _split_full(parts: int) -> Callable[[ndarray, OpenSettings], list[ndarray]]:
-    """Splits the rows of a block that attends to all. parts: how many: queries, keys, and perhaps values."""
+    """Split the rows of a block that attends to all. parts: how many: queries, keys, and perhaps values."""
 
     def split(array: ndarray, config: OpenSettings) -> list[ndarray]:
         width = config.full_head_width or config.width_of_heads

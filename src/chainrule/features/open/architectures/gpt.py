@@ -144,7 +144,9 @@ GPT_NEO = Architecture(
 
 
 def _read_rope(config: Json) -> Json:
-    """rotary_pct and rotary_emb_base of transformers 4, rope_parameters of 5."""
+    """Return the settings of rotary positions: rotary_pct and rotary_emb_base of transformers 4, rope_parameters
+    of 5.
+    """
     parameters = config.get("rope_parameters") or {}
     base, share = config.get("rotary_emb_base"), config.get("rotary_pct")
     new_share = parameters.get("partial_rotary_factor")

@@ -48,7 +48,7 @@ def _write_biases(config: OpenSettings) -> Json:
 
 
 def _first_half(array: ndarray) -> ndarray:
-    """Rows that take turns, as first one kind and then the other."""
+    """Return rows that take turns, as first one kind and then the other."""
     return np.concatenate([array[0::2], array[1::2]])
 
 

@@ -51,7 +51,10 @@ _BIASES = Rule(("attention_bias", "mlp_bias"), _read_biases, _write_biases)
 
 
 def _settings(activation: str, activations: Mapping[str, str]) -> tuple[Setting | Rule, ...]:
-    """activation: that of files which do not say. activations: ours, by the names that files have."""
+    """Return the rows of settings.
+
+    activation: that of files which do not say. activations: ours, by the names that files have.
+    """
     return (
         Setting("num_hidden_layers", "layers"),
         Setting("hidden_size", "width"),
@@ -103,7 +106,7 @@ _QWEN_LAYERS = layer_types(
 
 
 def _read_qwen_layers(config: Json) -> Json:
-    """Without use_sliding_window, transformers ignores sliding_window."""
+    """Return the kinds of the layers: without use_sliding_window, transformers ignores sliding_window."""
     return _QWEN_LAYERS.read(config if config.get("use_sliding_window") else {**config, "sliding_window": None})
 
 
@@ -123,7 +126,7 @@ QWEN2 = replace(
 
 
 def with_head_width(width: int, rows: tuple[Setting | Rule, ...] = _SETTINGS) -> tuple[Setting | Rule, ...]:
-    """The same settings, with another width of heads where config.json does not say."""
+    """Return the same settings, with another width of heads where config.json does not say."""
     return tuple(Setting("head_dim", "head_width", width) if _is_of(row, "head_dim") else row for row in rows)
 
 
@@ -150,7 +153,10 @@ _FEED_FORWARD = _BLOCK + "feed_forward."
 
 
 def with_experts(gate: str, expert: str, names: tuple[str, str, str]) -> tuple[Tensor, ...]:
-    """The tensors of a LLaMA with experts. gate: the router's name. names: of a gate, what it multiplies, and down."""
+    """Return the tensors of a LLaMA with experts.
+
+    gate: the router's name. names: of a gate, what it multiplies, and down.
+    """
     first, second, down = (f"{_LAYER}{expert}.{name}.weight" for name in names)
     return (
         *(row for row in LLAMA.tensors if not row.ours.startswith(_FEED_FORWARD)),
@@ -273,7 +279,7 @@ ERNIE4_5 = replace(
 
 
 def _read_cap(config: Json) -> Json:
-    """Without the field, transformers caps logits at 15; null caps none."""
+    """Return the cap of logits: without the field, transformers caps them at 15; null caps none."""
     return {"logit_cap": config.get("final_logit_softcapping", 15.0)}
 
 

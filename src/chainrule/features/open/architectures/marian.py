@@ -35,7 +35,7 @@ _SIDES = (
 
 
 def _read_same(*names: str, ours: str) -> Any:
-    """The rule for two fields, one of each side, for which our networks have a single setting."""
+    """Return the rule for two fields, one of each side, for which our networks have a single setting."""
 
     def read(config: Json) -> Json:
         encoder, decoder = (config[name] for name in names)
@@ -62,7 +62,7 @@ def _write_sharing(config: Seq2SeqConfig) -> Json:
 
 
 def _sinusoids(config: Seq2SeqConfig) -> Float64[ndarray, "positions D"]:
-    """The table of positions, which some files contain and networks compute."""
+    """Return the table of positions, which some files contain and networks compute."""
     waves = 10_000.0 ** (-np.arange(0, config.width, 2) / config.width)
     angles = np.arange(config.max_source)[:, None] * waves
     return np.concatenate([np.sin(angles), np.cos(angles)], 1)
@@ -73,7 +73,7 @@ def _of_attention(layer: str, attention: str, kind: str, names: str) -> tuple[st
 
 
 def _block(ours: str, theirs: str, kind: str) -> tuple[Tensor, ...]:
-    """The tensors that blocks of both sides have. kind: weight or bias."""
+    """Return the tensors that blocks of both sides have. kind: weight or bias."""
     last = 2 if ours.startswith("decoder") else 1
     return (
         Tensor(
@@ -88,7 +88,7 @@ def _block(ours: str, theirs: str, kind: str) -> tuple[Tensor, ...]:
 
 
 def _cross(kind: str) -> tuple[Tensor, ...]:
-    """The tensors with which the decoder attends to the source."""
+    """Return the tensors with which the decoder attends to the source."""
     ours, theirs = _SIDES[1]
     return (
         Tensor(f"{ours}look.query.{kind}", f"{theirs}encoder_attn.q_proj.{kind}"),

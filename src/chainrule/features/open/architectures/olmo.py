@@ -65,7 +65,10 @@ OLMO3 = replace(
 
 
 def _has_window(config: Json, layer: int) -> bool:
-    """sliding_window_pattern: 4 where every fourth layer has no window, or letters such as LLLG."""
+    """Return whether a layer has a window.
+
+    sliding_window_pattern: 4 where every fourth layer has no window, or letters such as LLLG.
+    """
     pattern = config.get("sliding_window_pattern", 4)
     if isinstance(pattern, str):
         return pattern[layer % len(pattern)] == "L"

@@ -31,7 +31,9 @@ _FULL = "full_attention"
 
 
 def _mixers(other: str, ours: str, is_full: Callable[[Json, int], bool], *fields: str) -> Rule:
-    """The rule of layer_types. other: their name of the layers without attention. is_full: where there is none."""
+    """Return the rule of layer_types. other: their name of the layers without attention. is_full: where there is
+    none.
+    """
 
     def read(config: Json) -> Json:
         layers, types = config["num_hidden_layers"], config.get("layer_types")
@@ -49,7 +51,7 @@ def _mixers(other: str, ours: str, is_full: Callable[[Json, int], bool], *fields
 
 
 def _read_width(config: Json) -> Json:
-    """LFM2's is two thirds of what it says, rounded up."""
+    """Return the width of LFM2's feed-forward layers: two thirds of the number in the file, rounded up."""
     width = config.get("block_ff_dim") or config.get("intermediate_size", 12_288)
     if config.get("block_auto_adjust_ff_dim", True):
         width = int(2 * width / 3)
@@ -359,7 +361,7 @@ def _is_second_half(config: OpenSettings, layer: int) -> bool:
 
 
 def _half(part: str, norm: str, is_own: Callable[[OpenSettings, int], bool], **names: str) -> tuple[Tensor, ...]:
-    """The tensors of one of two blocks. part, norm: their names in a layer of theirs. names: theirs, by ours."""
+    """Return the tensors of one of two blocks. part, norm: their names in a layer of theirs. names: theirs, by ours."""
     theirs, ours = f"rwkv.blocks.{{half}}.{part}.", _BLOCK + "recurrence."
     shares = ("key", "value", "receptance") if part == "attention" else ("key", "receptance")
     own = {"key.weight": "key.weight", "value.weight": "value.weight", "gate.weight": "receptance.weight", **names}

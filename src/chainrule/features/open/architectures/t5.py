@@ -48,7 +48,9 @@ def _write_feed_forward(config: Seq2SeqConfig) -> Json:
 
 
 def _read_output(config: Json) -> Json:
-    """A tied output is scaled: transformers 4 says so by tie_word_embeddings, 5 by scale_decoder_outputs."""
+    """Return how the output is tied: a tied output is scaled; transformers 4 says so by tie_word_embeddings, 5 by
+    scale_decoder_outputs.
+    """
     tied = config.get("tie_word_embeddings") is not False and config.get("scale_decoder_outputs") is not False
     return {"shared": "all" if tied else "inputs", "scaled_output": tied}
 
@@ -66,7 +68,7 @@ def _attention(theirs: str, names: str) -> tuple[str, ...]:
 
 
 def _block(ours: str, side: str, last: int) -> tuple[Tensor, ...]:
-    """The tensors that blocks of both sides have. last: the index of the feed-forward layer in its block."""
+    """Return the tensors that blocks of both sides have. last: the index of the feed-forward layer in its block."""
     theirs = f"{side}.block.{{layer}}.layer."
     own, dense = f"{theirs}0.SelfAttention", f"{theirs}{last}.DenseReluDense"
     return (
@@ -145,7 +147,9 @@ T5 = Architecture(
 
 
 def _read_mt5_output(config: Json) -> Json:
-    """Transformers 4 scales a tied output (published models are not tied); 5 calls all tied, and scales none."""
+    """Return how the output is tied: transformers 4 scales a tied output (published models are not tied); 5 calls all
+    tied, and scales none.
+    """
     by_5 = int(str(config.get("transformers_version", "4")).partition(".")[0]) >= 5
     scaled = config.get("tie_word_embeddings") is True and not by_5
     return {"shared": "all" if scaled else "inputs", "scaled_output": scaled}

@@ -38,14 +38,14 @@ _AS_LLAMA = {"mistral": "llama"}  # what llama.cpp has under another name
 
 
 def is_gguf_adapter(path: Path) -> bool:
-    """Whether a file is an adapter. Raises ModelFormatError if it is a damaged GGUF file."""
+    """Return whether a file is an adapter. Raises ModelFormatError if it is a damaged GGUF file."""
     return is_gguf(path) and read_header(path).metadata.get("general.type") == "adapter"
 
 
 def read_gguf_adapter(
     path: Path, config: NetworkConfig, origin: Json | None, shapes: Mapping[str, Sequence[int]]
 ) -> Adapter:
-    """The adapter of a GGUF file, for a network; the arguments are those of `read_peft`.
+    """Return the adapter of a GGUF file, for a network; the arguments are those of `read_peft`.
 
     Raises ModelFormatError where it is damaged, or for another base; SettingError.
     """
@@ -88,7 +88,7 @@ def read_gguf_adapter(
 def export_gguf_adapter(
     config: NetworkConfig, origin: Json | None, arrays: Mapping[str, ndarray], said: Mapping[str, Any]
 ) -> tuple[Json, dict[str, ndarray]]:
-    """The metadata and tensors of a file; the arguments are those of `export_peft`.
+    """Return the metadata and tensors of a file; the arguments are those of `export_peft`.
 
     Raises SettingError where llama.cpp has no such architecture, or a layer has no counterpart.
     """
@@ -122,7 +122,9 @@ def export_gguf_adapter(
 
 
 def _stems(kind: Kind) -> dict[str, str]:
-    """Hugging Face's names in a block by GGUF's, of matrices that are the same in both, but for the order of rows."""
+    """Return Hugging Face's names in a block by GGUF's, of matrices that are the same in both, but for the order of
+    rows.
+    """
     return {
         part: stem
         for part, stem in {**BLOCK, **kind.names}.items()
@@ -131,6 +133,6 @@ def _stems(kind: Kind) -> dict[str, str]:
 
 
 def _heads(kind: Kind, part: str, config: NetworkConfig) -> int:
-    """The heads whose rows are reordered; 0 where none are."""
+    """Return the heads whose rows are reordered; 0 where none are."""
     of_keys = {"attn_q": "heads", "attn_k": "key_heads"}
     return int(getattr(config, of_keys[part], 0)) if kind.is_paired and part in of_keys else 0

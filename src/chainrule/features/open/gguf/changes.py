@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 def query_scale(large: int) -> More:
-    """That of Gemma, which is by the width of a head, but in its largest model, which has that many layers."""
+    """Return a function that gives the scale of Gemma's queries: by the width of a head, but in its largest model,
+    which has `large` layers, by the width for each head.
+    """
 
     def more(config: Json, tensors: Tensors) -> Json:
         width = config.get("head_dim") or 256
@@ -41,7 +43,7 @@ def tied(config: Json, tensors: Tensors) -> Json:
 
 
 def of_convolutions(config: Json, tensors: Tensors) -> Json:
-    """LFM2's layers without heads of keys have a convolution."""
+    """Return the kinds of LFM2's layers: those without heads of keys have a convolution."""
     heads = config.pop("num_key_value_heads", None)
     said: Json = {"block_auto_adjust_ff_dim": False}
     if isinstance(heads, list):
@@ -56,20 +58,22 @@ def of_states(config: Json, tensors: Tensors) -> Json:
 
 
 def of_heads(config: Json, tensors: Tensors) -> Json:
-    """Mamba 2's states by heads."""
+    """Return the sizes of Mamba 2's states, by heads."""
     inner, heads = config.pop("ssm.inner_size", 2 * config["hidden_size"]), config.get("num_heads") or 1
     said = {"expand": inner / config["hidden_size"], "head_dim": inner // heads}
     return {**said, "use_bias": False, "use_conv_bias": True}
 
 
 def of_delta(config: Json, tensors: Tensors) -> Json:
-    """Qwen 3.5's values by heads."""
+    """Return the width of Qwen 3.5's values, by heads."""
     inner, heads = config.pop("ssm.inner_size", 0), config.get("linear_num_value_heads") or 1
     return {"linear_value_head_dim": inner // heads}
 
 
 def of_falcon(config: Json, tensors: Tensors) -> Json:
-    """Without a head of keys for all queries, it is a new decoder, with one norm or two."""
+    """Return the fields of Falcon: without a head of keys for all queries, it is a new decoder, with one norm or
+    two.
+    """
     has_two = "blk.0.attn_norm_2.weight" in tensors
     is_new = has_two or config.get("num_kv_heads") != 1
     said: Json = {"new_decoder_architecture": is_new, "multi_query": not is_new, "alibi": False}
@@ -77,7 +81,7 @@ def of_falcon(config: Json, tensors: Tensors) -> Json:
 
 
 def of_yarn(config: Json, tensors: Tensors) -> Json:
-    """gpt-oss does not round the ends of YaRN's ramp to whole pairs."""
+    """Return the scaling without rounding: gpt-oss does not round the ends of YaRN's ramp to whole pairs."""
     scaling = config.get("rope_scaling")
     return {"rope_scaling": {**scaling, "truncate": False}} if isinstance(scaling, dict) else {}
 
@@ -87,8 +91,10 @@ def of_neox(config: Json, tensors: Tensors) -> Json:
 
 
 def of_gemma4(config: Json, tensors: Tensors) -> Json:
-    """Gemma 4's layers that attend to all, those that take keys of others, and the divisors of angles, 1 for pairs that
-    turn. Raises ValueError where they are of another form.
+    """Return Gemma 4's layers that attend to all, those that take keys of others, and the divisors of angles, 1 for
+    pairs that turn.
+
+    Raises ValueError where they are of another form.
     """
     types = config.get("layer_types") or ["full_attention"] * config["num_hidden_layers"]
     full = [layer for layer, kind in enumerate(types) if kind == "full_attention"]
@@ -119,7 +125,7 @@ _STILL = 1e9  # an angle divided by more than that does not turn
 
 
 def of_modernbert(config: Json, tensors: Tensors) -> Json:
-    """ModernBERT's bases have names of their own."""
+    """Return the fields of ModernBERT, whose bases have other names."""
     said: Json = {"architectures": ["ModernBertModel"]}
     for name, field in (("rope_theta", "global_rope_theta"), ("rope_local_base_freq", "local_rope_theta")):
         if name in config:
@@ -130,7 +136,9 @@ def of_modernbert(config: Json, tensors: Tensors) -> Json:
 
 
 def of_t5(config: Json, tensors: Tensors) -> Json:
-    """T5's feed-forward layers, and whether its output is that of its input, and scaled: in T5 1.0, which has no gates.
+    """Return T5's feed-forward layers, and whether its output is that of its input, and scaled: in T5 1.0, which has no
+    gates.
+
     A file may have it twice all the same, quantised in two ways; two that were learnt apart have nothing in common.
     """
     is_gated = "enc.blk.0.ffn_gate.weight" in tensors
@@ -147,7 +155,7 @@ def of_t5(config: Json, tensors: Tensors) -> Json:
 
 
 def as_it_is(config: Json, tensors: Tensors) -> Json:
-    """What an encoder with the settings of BERT has, whatever it was: positions begin at the first row."""
+    """Return the fields of an encoder with the settings of BERT, whatever it was: positions begin at the first row."""
     return {"architectures": ["BertModel"], "hidden_act": "gelu"}
 
 
@@ -164,19 +172,21 @@ def transposed(matrix: ndarray, config: Json) -> ndarray:
 
 
 def matrices_transposed(matrices: ndarray, config: Json) -> ndarray:
-    """(E, D, I) -> (E, I, D), or a vector for each expert as it is."""
+    """Return matrices transposed, (E, D, I) -> (E, I, D), or a vector for each expert unchanged."""
     return matrices.swapaxes(1, 2) if matrices.ndim == 3 else matrices
 
 
 def taking_turns(parts: list[ndarray]) -> ndarray:
-    """The gates of gpt-oss's experts, and what they multiply: (E, I, D) twice -> (E, D, 2I), row by row in turn."""
+    """Return the gates of gpt-oss's experts, and what they multiply: (E, I, D) twice -> (E, D, 2I), row by row in
+    turn.
+    """
     both = np.stack(parts, 2)  # (E, I, 2, D), or (E, I, 2)
     both = both.reshape(both.shape[0], -1, *both.shape[3:])
     return both.swapaxes(1, 2) if both.ndim == 3 else both
 
 
 def by_group(rows: ndarray, config: Json) -> ndarray:
-    """Falcon's queries, keys and values one on the other, as (K, H/K + 2, d) rows."""
+    """Return Falcon's queries, keys and values one on the other, as (K, H/K + 2, d) rows."""
     heads, groups = config.get("num_attention_heads") or 1, config.get("num_kv_heads") or 1
     width = config["hidden_size"] // heads
     if len(rows) != (heads + 2 * groups) * width or heads % groups:
@@ -187,7 +197,7 @@ def by_group(rows: ndarray, config: Json) -> ndarray:
 
 
 def by_head(heads_field: str) -> Change:
-    """Queries, keys and values one on the other, (3, H, d) rows, as (H, 3, d) rows. heads_field: that says H."""
+    """Return queries, keys and values one on the other, (3, H, d) rows, as (H, 3, d) rows. heads_field: that says H."""
 
     def change(rows: ndarray, config: Json) -> ndarray:
         heads = config.get(heads_field) or 1
@@ -199,7 +209,7 @@ def by_head(heads_field: str) -> Change:
 
 
 def values_by_key(rows: ndarray, config: Json) -> ndarray:
-    """Rows of Qwen 3.5's heads of values, in the order of ggml, (H/K, K, d), as (K, H/K, d)."""
+    """Return rows of Qwen 3.5's heads of values, in the order of ggml, (H/K, K, d), as (K, H/K, d)."""
     heads, keys = (config.get(f"linear_num_{name}_heads") or 1 for name in ("value", "key"))
     if heads % keys or len(rows) % heads:
         return rows
@@ -207,7 +217,7 @@ def values_by_key(rows: ndarray, config: Json) -> ndarray:
 
 
 def only_values_by_key(rows: ndarray, config: Json) -> ndarray:
-    """Queries and keys as they are, then values as above."""
+    """Return queries and keys unchanged, then values as above."""
     keys = 2 * (config.get("linear_num_key_heads") or 0) * (config.get("linear_key_head_dim") or 0)
     return np.concatenate([rows[:keys], values_by_key(rows[keys:], config)])
 

@@ -447,7 +447,7 @@ _VARIANTS = (("falcon", "blk.0.attn_norm_2.weight", _WITH_TWO_NORMS), ("t5", "en
 
 
 def kind_of(architecture: str, names: Collection[str]) -> Kind:
-    """The kind of a file. names: of its tensors."""
+    """Return the kind of a file. names: of its tensors."""
     for name, tensor, kind in _VARIANTS:
         if architecture == name and tensor in names:
             return kind

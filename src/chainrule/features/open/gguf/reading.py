@@ -70,7 +70,7 @@ _LONG, _SHORT, _DIVISORS = "rope_factors_long.weight", "rope_factors_short.weigh
 
 
 def open_gguf_checkpoint(path: Path) -> Checkpoint:
-    """Opens a file of one of the architectures. Raises ModelFormatError."""
+    """Open a file of one of the architectures. Raises ModelFormatError."""
     metadata, tensors = open_gguf(path)
     if (parts := metadata.get("split.count")) not in (None, 0, 1):
         number = metadata.get("split.no")
@@ -104,7 +104,7 @@ def open_gguf_checkpoint(path: Path) -> Checkpoint:
 
 
 def nearest_kind(names: Iterable[str], architecture: str) -> str:
-    """The architecture with the most tensors of the same names, for a message; nothing where there is none."""
+    """Return the architecture with the most tensors of the same names, for a message; nothing where there is none."""
     known = {
         name: {*({**TENSORS, **kind.top}), *(_in_block(part) for part in ({**BLOCK, **kind.names}))}
         for name, kind in KINDS.items()
@@ -122,7 +122,7 @@ def _in_block(part: str) -> str:
 
 
 def is_gguf_of_sources(path: Path) -> bool:
-    """Whether a GGUF file is a model of targets given sources. Raises ModelFormatError if it is damaged."""
+    """Return whether a GGUF file is a model of targets given sources. Raises ModelFormatError if it is damaged."""
     kind = KINDS.get(named_architecture(path))
     return kind is not None and kind.reads == "source"
 
@@ -131,7 +131,9 @@ _POOLINGS = {1: "mean_tokens", 2: "cls_token"}
 
 
 def _pooling(metadata: Json, architecture: str) -> dict[str, bytes]:
-    """How vectors of tokens become one of a text, in files of sentence-transformers; the mean, if nothing says it."""
+    """Return how vectors of tokens become one of a text, in files of sentence-transformers; the mean, if nothing says
+    it.
+    """
     kind = _POOLINGS.get(metadata.get(f"{architecture}.pooling_type") or 1, "mean_tokens")
     modules = [{"path": path, "type": f"sentence_transformers.models.{name}"} for path, name in _MODULES]
     return {
@@ -141,7 +143,7 @@ def _pooling(metadata: Json, architecture: str) -> dict[str, bytes]:
 
 
 def _ends(metadata: Json) -> Json:
-    """The ids that begin and end texts. A conversation's turn may end with a token of its own."""
+    """Return the ids that begin and end texts. A conversation's turn may end with a separate token."""
     ids = [metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos", "eot", "eom")]
     begin, *ends = ids
     padding = metadata.get("tokenizer.ggml.padding_token_id")
@@ -184,8 +186,8 @@ class _Renamed(Mapping[str, "ndarray"]):
         return self._last[1][expert]
 
     def stored(self, name: str) -> StoredMatrix | None:
-        """A matrix as it is in the file, if it is quantised in a form that products know, and has only its rows in
-        another order.
+        """Return a matrix as it is in the file, if it is quantised in a form that products know, and has only its rows
+        in another order.
         """
         from chainrule.neural.packed.layouts import FORMS
 
@@ -208,14 +210,14 @@ class _Renamed(Mapping[str, "ndarray"]):
 
 
 def deinterleave_rotary(rows: ndarray, heads: int) -> ndarray:
-    """Rows (n, d/2, 2), where neighbours rotate together, as (n, 2, d/2); as they are, where they cannot be."""
+    """Return rows (n, d/2, 2), where neighbours rotate together, as (n, 2, d/2); unchanged where they cannot be."""
     if not heads or len(rows) % (2 * heads):
         return rows
     return rows.reshape(heads, -1, 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
 
 
 def _parts(path: Path, architecture: str, kind: Kind, config: Json, tensors: Tensors) -> dict[str, _Part]:
-    """All tensors that are weights, by Hugging Face's names. Raises ModelFormatError."""
+    """Return all tensors that are weights, by Hugging Face's names. Raises ModelFormatError."""
     heads = config.get("num_attention_heads", 0)
     heads_of = {"attn_q": heads, "attn_k": config.get("num_key_value_heads") or heads} if kind.is_paired else {}
     parts: dict[str, _Part] = {}
@@ -268,7 +270,7 @@ def _less_one(gains: ndarray, config: Json) -> ndarray:
 
 
 def _config(path: Path, architecture: str, kind: Kind, metadata: Json, tensors: Tensors) -> Json:
-    """A config.json. Raises ModelFormatError."""
+    """Return a config.json. Raises ModelFormatError."""
     own = {name.removeprefix(f"{architecture}."): value for name, value in metadata.items()}
     own = {name: value for name, value in own.items() if f"{architecture}.{name}" in metadata}
     needed = ("embedding_length", "attention.head_count", "block_count")
@@ -332,7 +334,7 @@ _SCALING_FIELDS = {
 
 
 def _scaling(path: Path, own: Json, config: Json, tensors: Tensors) -> Json | None:
-    """rope_scaling of config.json. Raises ModelFormatError."""
+    """Return rope_scaling of config.json. Raises ModelFormatError."""
     given = {name.removeprefix(_SCALING): value for name, value in own.items() if name.startswith(_SCALING)}
     # Without a type, llama.cpp takes a factor for that of a linear scaling; a factor of 0 is none.
     kind = given.get("type", "linear" if given.get("factor") else "none")
@@ -376,7 +378,8 @@ def _scaling(path: Path, own: Json, config: Json, tensors: Tensors) -> Json | No
 
 
 def _of_divisors(path: Path, divisors: ndarray, config: Json) -> Json:
-    """Of a tensor with a divisor for each angle: Llama 3's rule, where it gives these, else LongRoPE's for any length.
+    """Return the scaling that a tensor with a divisor for each angle means: Llama 3's rule, where it gives these, else
+    LongRoPE's for any length.
 
     Raises ModelFormatError.
     """

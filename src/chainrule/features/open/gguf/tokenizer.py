@@ -87,7 +87,7 @@ _WHOLE_WORDS = {"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixt
 
 
 def definition_of_gguf(path: Path, metadata: Json, reads: Literal["text", "framed", "source"] = "text") -> bytes:
-    """The tokenizer as a tokenizer.json. reads: as in `Kind`, what stands around a text.
+    """Return the tokenizer as a tokenizer.json. reads: as in `Kind`, what stands around a text.
 
     Raises ModelFormatError.
     """
@@ -118,7 +118,7 @@ _AROUND = (
 
 
 def _marker(path: Path, metadata: Json, pieces: Sequence[str], fields: tuple[str, ...], usual: tuple[str, ...]) -> int:
-    """The id of the token that stands on one side of a text. Raises ModelFormatError."""
+    """Return the id of the token that stands on one side of a text. Raises ModelFormatError."""
     said = next((metadata[_TOKENIZER + name] for name in fields if _TOKENIZER + name in metadata), None)
     number = next((pieces.index(name) for name in usual if name in pieces), None) if said is None else said
     if type(number) is not int or not 0 <= number < len(pieces):
@@ -136,7 +136,7 @@ def adds_begin(metadata: Json) -> bool:
 
 
 def _definition_of(path: Path, metadata: Json) -> bytes:
-    """The tokenizer without what it puts around a text. Raises ModelFormatError."""
+    """Return the tokenizer without what it puts around a text. Raises ModelFormatError."""
     own = {name.removeprefix(_TOKENIZER): value for name, value in metadata.items() if name.startswith(_TOKENIZER)}
     kind, rule = own.get("model"), own.get("pre")
     if kind not in _MODELS:
@@ -196,9 +196,9 @@ def _definition_of(path: Path, metadata: Json) -> bytes:
 
 
 def _of_word_pieces(pieces: Sequence[str], unknown: int, special: Sequence[int]) -> bytes:
-    """A tokenizer of BERT's kind: pieces that begin a word have ▁ before them here, and others nothing.
+    """Return a tokenizer of BERT's kind: tokens that begin a word have ▁ before them here, and others nothing.
 
-    Text is lower-cased where no piece has a capital, which the file does not say.
+    Text is lower-cased where no token has a capital, which the file does not say.
     """
     kept = {*special, unknown}
     names = [
@@ -223,12 +223,12 @@ def _of_word_pieces(pieces: Sequence[str], unknown: int, special: Sequence[int])
 
 
 def _pairs(merges: Sequence[str]) -> list[list[str]]:
-    """Two pieces of each merge, which a space separates."""
+    """Return both tokens of each merge, which a space separates."""
     return [merge.split(" ", 1) for merge in merges]
 
 
 def _strings(path: Path, own: Json, name: str) -> list[str]:
-    """A list of strings in the metadata. Raises ModelFormatError."""
+    """Return a list of strings in the metadata. Raises ModelFormatError."""
     values = own.get(name)
     if not isinstance(values, list) or not values or not isinstance(values[0], str):
         raise ModelFormatError(f"{path}: {_TOKENIZER}{name} is missing, or not an array of strings")

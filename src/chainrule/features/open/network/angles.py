@@ -27,7 +27,7 @@ class Scaling(NamedTuple):
     below: float = 0.0
 
     def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
-        """Scales angles, in radians a position."""
+        """Scale angles, in radians a position."""
         if not self.above:
             return frequencies / self.factor
         turns = frequencies / (2 * math.pi)  # a position: 1 / wave
@@ -45,7 +45,7 @@ class Yarn(NamedTuple):
     last: float
 
     def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
-        """As `Scaling`."""
+        """Scale angles, as `Scaling` does."""
         pairs = torch.arange(len(frequencies), device=frequencies.device, dtype=frequencies.dtype)
         share = ((pairs - self.first) / max(self.last - self.first, 1e-3)).clamp(0, 1)
         return frequencies * (1 - share) + frequencies / self.factor * share
@@ -54,9 +54,10 @@ class Yarn(NamedTuple):
     def between(
         cls, factor: float, low: float, high: float, context: int, width: int, base: float, *, whole: bool
     ) -> Yarn:
-        """low, high: how often waves turn in the trained context that are slowed down by the whole factor, and not.
+        """Return the scaling of pairs by how often their waves turn.
 
-        whole: whether `first` and `last` are rounded to whole pairs.
+        low, high: how often waves turn in the trained context that are slowed down by the whole factor, and not. whole:
+        whether `first` and `last` are rounded to whole pairs.
         """
 
         def pair(turns: float) -> float:
@@ -74,22 +75,22 @@ class Turning(NamedTuple):
     pairs: int
 
     def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
-        """As `Scaling`."""
+        """Scale angles, as `Scaling` does."""
         return frequencies * (torch.arange(len(frequencies), device=frequencies.device) < self.pairs)
 
 
 class Divisors(NamedTuple):
-    """LongRoPE (Ding et al. 2024): each angle has a divisor of its own."""
+    """LongRoPE (Ding et al. 2024): each angle has a separate divisor."""
 
     numbers: tuple[float, ...]
 
     def __call__(self, frequencies: Float[Tensor, " waves"]) -> Float[Tensor, " waves"]:
-        """As `Scaling`."""
+        """Scale angles, as `Scaling` does."""
         return frequencies / torch.tensor(self.numbers, device=frequencies.device, dtype=frequencies.dtype)
 
 
 def scaling_of(config: OpenSettings) -> Scaling | Yarn | Divisors | Turning | None:
-    """How the angles of rotary positions are scaled; None if they are not."""
+    """Return how the angles of rotary positions are scaled; None if they are not."""
     context = config.rotary_trained_context
     if config.rotary_turning is not None:
         return Turning(config.rotary_turning)

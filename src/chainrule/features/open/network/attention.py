@@ -53,7 +53,7 @@ class OpenAttention(Attention):
     """As `Attention`, with what opened checkpoints may have."""
 
     def __init__(self, config: OpenSettings, layer: int) -> None:
-        """layer: the number of its block, from 0."""
+        """Build the attention of a block. layer: the number of its block, from 0."""
         nn.Module.__init__(self)
         self.heads, self.head_width = config.heads, config.head_width_of(layer)
         self.taken_from = config.keys_from(layer)  # the block whose keys and values it takes
@@ -85,7 +85,7 @@ class OpenAttention(Attention):
         cache: Cache | None,
         layer: int,
     ) -> Float[Tensor, "B T D"]:
-        """As `Attention`."""
+        """Return the attended values, as `Attention` does."""
         both, beside = self.heads + self.key_heads, cast("Beside", mask.beside or NOTHING)
         heads = linear(x, self.query_key_value).view(*x.shape[:2], -1, self.head_width)
         query_key, value = heads[:, :, :both], heads[:, :, both:]
@@ -116,7 +116,7 @@ class OpenAttention(Attention):
         return linear(attended, self.out)
 
     def parts(self) -> list[int]:
-        """As `Attention.parts`, with gates."""
+        """Return the sizes of `Attention.parts`, with gates."""
         keys = [self.key_heads] * (1 if self.keys_as_values else 2) if self.key_heads else []
         gates = [self.heads] if self.gated else []
         return [heads * self.head_width for heads in (self.heads, *keys, *gates)]
@@ -135,7 +135,7 @@ class OpenAttention(Attention):
         return attend_unfused(score, query, key, value, mask, dropout, sinks=self.sinks)
 
     def _score_function(self, mask: AttentionMask) -> Callable[[Tensor, Tensor], Tensor] | None:
-        """What scores queries by keys; None for their scaled products, which kernels know."""
+        """Return the function that scores queries by keys; None for their scaled products, which kernels know."""
         if self.score is not None and not self.score.is_product:
             return self.score
         if mask.beside is not None and (distances := mask.beside.distances) is not None:
@@ -147,7 +147,7 @@ class OpenAttention(Attention):
         return None if self.sinks is None else scaled_dot
 
     def _normed(self, query_key: Float[Tensor, "B T H+K d"]) -> Float[Tensor, "B T H+K d"]:
-        """Queries and keys, normalised in each head, or all of either together."""
+        """Return queries and keys, normalised in each head, or all of either together."""
         gains = [1 + gain if self.above_one else gain for gain in self.gains]
         if self.joint:
             parts = (query_key[:, :, : self.heads].flatten(2), query_key[:, :, self.heads :].flatten(2))
@@ -164,5 +164,5 @@ class OpenAttention(Attention):
 
 
 def capped(cap: float, query: Float[Tensor, "B H T d"], key: Float[Tensor, "B H S d"]) -> Float[Tensor, "B H T S"]:
-    """A score function for `attend_unfused`: scaled dot products, softly kept within the cap (Gemma 2)."""
+    """Return a score function for `attend_unfused`: scaled dot products, softly kept within the cap (Gemma 2)."""
     return torch.tanh(scaled_dot(query, key) / cap) * cap

@@ -35,7 +35,7 @@ class OpenBlock(Block):
     """
 
     def __init__(self, config: OpenSettings, layer: int) -> None:
-        """layer: its number, from 0."""
+        """Build a block. layer: its number, from 0."""
         nn.Module.__init__(self)
         self.recurrent = config.mixer(layer) != "attention"
         if self.recurrent:
@@ -85,7 +85,7 @@ class OpenBlock(Block):
         return self.residual_scale
 
     def for_kernels(self) -> BlockParts | None:
-        """As `Block.for_kernels`."""
+        """Implement `Block.for_kernels`."""
         if self.recurrent or not isinstance(self.feed_forward, FeedForward):
             return None
         attention = cast("OpenAttention", self.attention)
@@ -105,12 +105,12 @@ class OpenBlock(Block):
         )
 
     def is_by_token(self) -> bool:
-        """As `Block.is_by_token`."""
+        """Implement `Block.is_by_token`."""
         is_usual = not self.recurrent and self.experts_beside is None and isinstance(self.feed_forward, FeedForward)
         return is_usual and super().is_by_token()
 
     def takes_float64(self) -> bool:
-        """As `Block.takes_float64`."""
+        """Implement `Block.takes_float64`."""
         if self.recurrent or self.experts_beside is not None or self.layer_input is not None:
             return False
         return isinstance(self.feed_forward, FeedForward) and super().takes_float64()
@@ -123,7 +123,7 @@ class OpenBlock(Block):
         cache: Cache | None,
         layer: int,
     ) -> Float[Tensor, "B T D"]:
-        """As `Block`."""
+        """Return the vectors after the block, as `Block` does."""
         x = self._read(x, mask, rotation, cache, layer)
         if self.layer_input is not None:
             x = x + self.layer_input(x, mask.beside.layer_inputs[:, :, layer])
@@ -132,7 +132,7 @@ class OpenBlock(Block):
     def _read(
         self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
     ) -> Tensor:
-        """The sums after both sub-layers."""
+        """Return the sums after both sub-layers."""
         if self.norms_after:
             attended = self._mixed(self.norms[0](x) if self.norms else x, mask, rotation, cache, layer)
             attended = mask.edited("attention", layer, self.norms_after[0](attended.to(x.dtype)))
@@ -160,7 +160,7 @@ class OpenBlock(Block):
     def _mixed(
         self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
     ) -> Tensor:
-        """What attention, or a recurrence, gives."""
+        """Return the output of attention, or of a recurrence."""
         if not self.recurrent:
             return cast("Tensor", self.attention(x, mask, rotation, cache, layer))
         out, memory = self.recurrence(x, mask.starts, None if cache is None else cache.memories[layer])
@@ -169,7 +169,7 @@ class OpenBlock(Block):
         return cast("Tensor", out)
 
     def _dropped(self, x: Tensor) -> Tensor:
-        """What a sub-layer adds."""
+        """Return the output of a sub-layer, scaled and after dropout."""
         return super()._dropped(x if self.residual_scale == 1 else x * self.residual_scale)
 
 
@@ -195,7 +195,7 @@ class LayerInput(nn.Module):
         self.activation = activation_of(config.feed_forward)
 
     def forward(self, x: Float[Tensor, "B T D"], own: Float[Tensor, "B T P"]) -> Float[Tensor, "B T D"]:
-        """What is added."""
+        """Return the vectors to add."""
         added = linear(self.activation(linear(x, self.gate)) * own, self.out)
         return cast("Tensor", self.norm(added.to(x.dtype)))
 
@@ -212,7 +212,7 @@ class LayerInputs(nn.Module):
         self.norm = opened_norm(config, self.each)
 
     def forward(self, x: Float[Tensor, "B T E"]) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T layers P"]]:
-        """The vectors of tokens, and what is added. x: both vectors of each token, one after the other."""
+        """Return the vectors of tokens, and what is added. x: both vectors of each token, one after the other."""
         x, own = x[..., : self.width], x[..., self.width :]
         shape = (*x.shape[:-1], -1, self.each)
         projected = self.norm((linear(x, self.projection).to(x.dtype) * self.width**-0.5).view(shape))
@@ -220,7 +220,7 @@ class LayerInputs(nn.Module):
 
 
 def opened_norm(config: OpenSettings, width: int | None = None) -> nn.Module:
-    """A norm with the settings that all norms of a Transformer have. width: None for that of hidden states."""
+    """Return a norm with the settings that all norms of a Transformer have. width: None for that of hidden states."""
     return norm(
         config.norm,
         config.width if width is None else width,

@@ -259,7 +259,7 @@ class OpenSettings(BertSettings):
         )
 
     def mixer(self, layer: int) -> Mixer:
-        """What a block has. layer: its number, from 0."""
+        """Return the mixer of a block. layer: its number, from 0."""
         return self.mixers[layer] if self.mixers else "attention"
 
     @property
@@ -268,36 +268,36 @@ class OpenSettings(BertSettings):
         return any(mixer != "attention" for mixer in self.mixers)
 
     def has_window(self, layer: int) -> bool:
-        """Whether a block sees its window alone. layer: its number, from 0."""
+        """Return whether a block sees its window alone. layer: its number, from 0."""
         return self.window is not None and (layer + 1) % self.window_every == 0 and layer not in self.full_layers
 
     def is_full(self, layer: int) -> bool:
-        """Whether a block attends to all although others have a window. layer: its number, from 0."""
+        """Return whether a block attends to all although others have a window. layer: its number, from 0."""
         return self.window is not None and not self.has_window(layer)
 
     def head_width_of(self, layer: int) -> int:
-        """Numbers in a head of a block. layer: its number, from 0."""
+        """Return numbers in a head of a block. layer: its number, from 0."""
         return self.full_head_width if self.full_head_width and self.is_full(layer) else self.width_of_heads
 
     def key_heads_of(self, layer: int) -> int:
-        """Heads of keys and values of a block. layer: its number, from 0."""
+        """Return heads of keys and values of a block. layer: its number, from 0."""
         return self.full_key_value_heads if self.full_key_value_heads and self.is_full(layer) else self.key_heads
 
     def keys_from(self, layer: int) -> int | None:
-        """The block whose keys and values a block takes; None for its own. layer: its number, from 0."""
+        """Return the block whose keys and values a block takes; None for its own. layer: its number, from 0."""
         first = self.layers - self.shared_key_layers
         if layer < first:
             return None
         return max(own for own in range(first) if self.has_window(own) == self.has_window(layer))
 
     def hidden_width_of(self, layer: int) -> int:
-        """Hidden numbers of a block's feed-forward layer. layer: its number, from 0."""
+        """Return hidden numbers of a block's feed-forward layer. layer: its number, from 0."""
         is_wide = self.wide_shared_blocks and self.keys_from(layer) is not None
         return (1 + is_wide) * self.hidden_width
 
     @property
     def distinct_blocks(self) -> int:
-        """Blocks with weights of their own."""
+        """The number of blocks with separate weights."""
         return self.layers if self.block_groups is None else self.block_groups
 
     @property
@@ -328,8 +328,8 @@ _OPENED: dict[type[NetworkConfig], type[OpenSettings]] = {
 
 
 def opened(config: NetworkConfig) -> NetworkConfig:
-    """Return the settings of a Transformer as the class that has all that opened checkpoints may have; others as they
-    are.
+    """Return the settings of a Transformer as the class that has all that opened checkpoints may have; others
+    unchanged.
     """
     kind = _OPENED.get(type(config))
     return config if kind is None else kind(**{field.name: getattr(config, field.name) for field in fields(config)})

@@ -8,7 +8,7 @@ from chainrule.errors import SettingError
 
 
 def check_opened(config: Any) -> None:
-    """Raises SettingError."""
+    """Raise SettingError if settings of an opened Transformer contradict each other."""
     if config.rotated_width > config.width_of_heads:
         raise SettingError(
             f"rotary_width is {config.rotary_width}, but a head has {config.width_of_heads} numbers; lower it"
@@ -71,7 +71,7 @@ def check_opened(config: Any) -> None:
 
 
 def _check_full_blocks(config: Any) -> None:
-    """What blocks that attend to all have of their own, and what the last blocks share. Raises SettingError."""
+    """Raise SettingError if blocks that attend to all, or blocks that share keys, have invalid settings."""
     full = [layer for layer in range(config.layers) if config.is_full(layer)]
     if full and config.heads % config.key_heads_of(full[0]):
         raise SettingError(f"{config.heads} heads cannot share {config.key_heads_of(full[0])} heads of keys evenly")
@@ -104,7 +104,7 @@ def _check_full_blocks(config: Any) -> None:
 
 
 def _check_scaling(config: Any) -> None:
-    """Raises SettingError."""
+    """Raise SettingError if the scaling of rotary positions is invalid."""
     factors = config.rotary_base - 1, config.rotary_low_factor, config.rotary_high_factor
     if config.rotary_scaling == "yarn" and min(factors) <= 0:
         raise SettingError("rotary_scaling by yarn needs a rotary_base above 1, and factors above 0")

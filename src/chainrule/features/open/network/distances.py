@@ -28,14 +28,17 @@ class Distances(nn.Module):
     """He et al. 2021, 2023 (DeBERTa): a learned vector for each bucket of distances, normalised, shared by layers."""
 
     def __init__(self, buckets: int, limit: int, longest: int, norm: nn.Module, width: int) -> None:
-        """buckets: on either side. limit: as for `deberta_buckets`. longest: the longest distance."""
+        """Build a vector for each bucket of distances.
+
+        buckets: on either side. limit: as for `deberta_buckets`. longest: the longest distance.
+        """
         super().__init__()
         self.vectors, self.norm = nn.Parameter(torch.empty(2 * buckets, width)), norm
         nn.init.normal_(self.vectors, std=0.02)
         self.buckets = deberta_buckets(buckets, limit, longest)
 
     def forward(self, length: int) -> DistanceVectors:
-        """The vectors, and which of them each distance between two of `length` tokens has."""
+        """Return the vectors, and which of them each distance between two of `length` tokens has."""
         device, half = self.vectors.device, len(self.vectors) // 2
         positions = torch.arange(length, device=device)
         signed = positions[:, None] - positions
@@ -44,7 +47,7 @@ class Distances(nn.Module):
 
 
 def deberta_buckets(buckets: int, limit: int, longest: int) -> list[int]:
-    """The buckets of the distances from 0 to `longest`: half of them hold one distance each, the others grow
+    """Return the buckets of the distances from 0 to `longest`: half of them hold one distance each, the others grow
     logarithmically up to the limit.
     """
     half = buckets // 2
@@ -61,7 +64,7 @@ def disentangled(
     query: Float[Tensor, "B H T d"],
     key: Float[Tensor, "B H S d"],
 ) -> Float[Tensor, "B H T S"]:
-    """A score function for `attend_unfused`: DeBERTa's (He et al. 2021, equation 4), of contents and distances.
+    """Return a score function for `attend_unfused`: DeBERTa's (He et al. 2021, equation 4), of contents and distances.
 
     places: the bucket of each key's distance from each query. of_distances: queries, keys and values of the buckets'
     vectors, of which the first two count.

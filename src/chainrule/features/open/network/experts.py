@@ -39,8 +39,9 @@ class Experts(nn.Module):
         bias: bool,
         router_bias: bool,
     ) -> None:
-        """widths: D, and the hidden one. normalised: whether the weights of the chosen experts are made to add up to 1.
+        """Build the router and the experts.
 
+        widths: D, and the hidden one. normalised: whether the weights of the chosen experts are made to add up to 1.
         bias, router_bias: whether experts have biases, and whether the router has.
         """
         super().__init__()
@@ -55,7 +56,9 @@ class Experts(nn.Module):
         routed: Float[torch.Tensor, "B T D"] | None = None,
         factors: Float[torch.Tensor, " E"] | None = None,
     ) -> Float[torch.Tensor, "B T D"]:
-        """The layer's output, for each position alone. routed: what the router reads; None for x. factors: of p."""
+        """Return the layer's output, for each position alone. routed: what the router reads; None for x. factors:
+        of p.
+        """
         tokens = x.flatten(0, -2)  # (N, D)
         scores = linear(tokens if routed is None else routed.flatten(0, -2), self.router)
         weights, experts = scores.float().softmax(-1).topk(self.chosen)  # (N, chosen)
@@ -78,7 +81,10 @@ class ExpertsBeside(nn.Module):
     """
 
     def __init__(self, experts: Experts, norms: Sequence[nn.Module], epsilon: float | None) -> None:
-        """norms: of what f gives, of what the experts read, and of what they give. epsilon: of the router's."""
+        """Build the gains of the router and of the experts.
+
+        norms: of what f gives, of what the experts read, and of what they give. epsilon: of the router's.
+        """
         super().__init__()
         self.experts, self.norms = experts, nn.ModuleList(norms)
         count, width = experts.router.weight.shape
@@ -88,7 +94,7 @@ class ExpertsBeside(nn.Module):
     def forward(
         self, x: Float[torch.Tensor, "B T D"], fed: Float[torch.Tensor, "B T D"]
     ) -> Float[torch.Tensor, "B T D"]:
-        """The sum of both. fed: f(x)."""
+        """Return the sum of both. fed: f(x)."""
         width = x.shape[-1]
         routed = F.rms_norm(x, (width,), eps=self.epsilon) * self.gain * width**-0.5
         of_experts = self.experts(self.norms[1](x), routed, self.factors)

@@ -26,7 +26,7 @@ def scan_states(
     state: Float32[ndarray, "B N I"],
     out: Float32[ndarray, "B T I"],
 ) -> None:
-    """h = decay h + added read; out += h write, for each token; the state becomes that after the last.
+    """Compute h = decay h + added read and out += h write for each token; the state becomes that after the last.
 
     decay: M is N, or 1 where all numbers of a state share it. starts: where the state is 0 before. out: zeros.
     """
@@ -67,7 +67,7 @@ def _step(
     state: Float32[ndarray, " I"],
     out: Float32[ndarray, " I"],
 ) -> None:
-    """One token, and one number of each state."""
+    """Compute one token, and one number of each state."""
     for column in range(len(added)):
         kept = decay[column] * state[column] + added[column] * read
         state[column] = kept
@@ -86,7 +86,7 @@ def scan_delta(
     correction: Float32[ndarray, " d"],
     out: Float32[ndarray, "B T H d"],
 ) -> None:
-    """S = decay S; S += k (strength (v - S'k))'; out += S'q, for each token and head.
+    """Compute S = decay S; S += k (strength (v - S'k))'; out += S'q, for each token and head.
 
     The state becomes that after the last token. starts: where it is 0 before. correction: room. out: zeros.
     """

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 
 class Recurrence(Protocol):
-    """One of them, as an nn.Module."""
+    """A recurrence, as an nn.Module."""
 
     def __call__(
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None, memory: Memory | None
     ) -> tuple[Float[Tensor, "B T D"], Memory]:
-        """What the block adds, and the memory after the last token.
+        """Return what the block adds, and the memory after the last token.
 
         starts: True where a row begins anew. memory: of the tokens before these; None for none.
         """
@@ -58,7 +58,7 @@ class CausalConvolution(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T I"], starts: Bool[Tensor, "B T"] | None, memory: Float[Tensor, "B k-1 I"] | None
     ) -> tuple[Float[Tensor, "B T I"], Float[Tensor, "B k-1 I"]]:
-        """The sums, and the last k - 1 vectors, without those before the last start."""
+        """Return the sums, and the last k - 1 vectors, without those before the last start."""
         length, lags = x.shape[1], self.weight.shape[2] - 1
         before = x.new_zeros(len(x), lags, x.shape[2]) if memory is None else memory
         padded = torch.cat((before, x), 1)
@@ -78,7 +78,7 @@ class CausalConvolution(nn.Module):
 
 
 def _ages(starts: Bool[Tensor, "B T"]) -> Tensor:
-    """How many tokens each is after the last start; a large number where there is none."""
+    """Return how many tokens each is after the last start; a large number where there is none."""
     columns = torch.arange(starts.shape[1], device=starts.device)
     return columns - torch.where(starts, columns, -(1 << 30)).cummax(1).values
 
@@ -94,7 +94,7 @@ class ShortConvolution(nn.Module):
         self.out = nn.Linear(width, width, bias=bias)
 
     def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """As `Recurrence`."""
+        """Return what the block adds, and the memory, as `Recurrence` does."""
         before, after, x = linear(x, self.into).chunk(3, -1)
         mixed, kept = self.convolution(before * x, starts, None if memory is None else memory[0])
         return linear(after * mixed, self.out), (kept,)
@@ -116,7 +116,7 @@ class SelectiveState(nn.Module):
         self.out = nn.Linear(inner, config.width, bias=config.recurrence_biases)
 
     def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """As `Recurrence`."""
+        """Return what the block adds, and the memory, as `Recurrence` does."""
         x, gate = linear(x, self.into).chunk(2, -1)  # (B, T, I)
         x, kept = self.convolution(x, starts, None if memory is None else memory[0])
         x = F.silu(x.float())
@@ -152,7 +152,7 @@ class SelectiveHeads(nn.Module):
         self.out = nn.Linear(self.inner, config.width, bias=config.recurrence_biases)
 
     def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """As `Recurrence`."""
+        """Return what the block adds, and the memory, as `Recurrence` does."""
         rows, length = x.shape[:2]
         wide = self.groups * self.states
         gate, mixed, step = linear(x, self.into).split_with_sizes((self.inner, self.inner + 2 * wide, self.heads), -1)
@@ -189,7 +189,7 @@ class GatedDelta(nn.Module):
         self.out = nn.Linear(self.values, config.width, bias=False)
 
     def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """As `Recurrence`."""
+        """Return what the block adds, and the memory, as `Recurrence` does."""
         rows, length = x.shape[:2]
         mixed, kept = self.convolution(linear(x, self.into), starts, None if memory is None else memory[0])
         query, key, value = F.silu(mixed.float()).split_with_sizes((self.keys, self.keys, self.values), -1)
@@ -212,12 +212,12 @@ class _Shift(nn.Module):
     """Vectors between each token's and that before it, number by number: m x + (1 - m) x'; x' is 0 at a start."""
 
     def __init__(self, width: int, count: int) -> None:
-        """count: of such vectors for each token."""
+        """Build the shares m. count: of such vectors for each token."""
         super().__init__()
         self.shares = nn.Parameter(torch.full((count, 1, width), 0.5))  # three dimensions, as no matrix
 
     def forward(self, x: Tensor, starts: Tensor | None, memory: Tensor | None) -> tuple[list[Tensor], Tensor]:
-        """The vectors, count times (B, T, D), and the last x, (B, 1, D)."""
+        """Return the vectors, count times (B, T, D), and the last x, (B, 1, D)."""
         before = x.new_zeros(len(x), 1, x.shape[2]) if memory is None else memory
         before = torch.cat((before, x[:, :-1]), 1)
         before = before if starts is None else before * ~starts[..., None]
@@ -239,7 +239,7 @@ class TimeMixing(nn.Module):
         self.out = nn.Linear(inner, width, bias=False)
 
     def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """As `Recurrence`."""
+        """Return what the block adds, and the memory, as `Recurrence` does."""
         (for_key, for_value, for_gate), last = self.shift(x, starts, None if memory is None else memory[0])
         key, value = linear(for_key, self.key).float(), linear(for_value, self.value).float()
         gate = elementwise(torch.sigmoid, linear(for_gate, self.gate))
@@ -275,7 +275,7 @@ class ChannelMixing(nn.Module):
         self.gate = nn.Linear(width, width, bias=False)
 
     def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """As `Recurrence`."""
+        """Return what the block adds, and the memory, as `Recurrence` does."""
         (for_key, for_gate), last = self.shift(x, starts, None if memory is None else memory[0])
         hidden = F.relu(linear(for_key, self.key)).square()
         return elementwise(torch.sigmoid, linear(for_gate, self.gate)) * linear(hidden, self.value), (last,)
@@ -285,7 +285,7 @@ _AT_ONCE = 1 << 21  # numbers of decay, which are computed before they are used
 
 
 def _pieces(length: int, numbers: int) -> Iterator[slice]:
-    """Some tokens after others. numbers: that are computed for each."""
+    """Return slices of tokens, one after the other. numbers: that are computed for each."""
     step = max(1, _AT_ONCE // numbers)
     return (slice(begin, begin + step) for begin in range(0, length, step))
 
@@ -314,7 +314,10 @@ def _scan_states(
     starts: Bool[Tensor, "B T"] | None,
     state: Float[Tensor, "B N I"],
 ) -> tuple[Float[Tensor, "B T I"], Float[Tensor, "B N I"]]:
-    """h = decay h + added read; y = h write, for each token; and the state after the last. decay: M is N or 1."""
+    """Return y, where h = decay h + added read and y = h write, for each token; and the state after the last.
+
+    decay: M is N or 1.
+    """
     rows, length, inner = added.shape
     if _suits_kernel(decay, added, read, write, state):
         from chainrule.features.open.network.recurrence_kernels import scan_states
@@ -343,7 +346,9 @@ def _scan_delta(
     starts: Bool[Tensor, "B T"] | None,
     state: Float[Tensor, "B H N d"],
 ) -> tuple[Float[Tensor, "B T H d"], Float[Tensor, "B H N d"]]:
-    """S = decay S; S = S + k (strength (v - S'k))'; y = S'q, for each token; and the state after the last."""
+    """Return y, where S = decay S; S = S + k (strength (v - S'k))'; y = S'q, for each token; and the state after the
+    last.
+    """
     rows, length = decay.shape[:2]
     if _suits_kernel(decay, strength, query, key, value, state):
         from chainrule.features.open.network.recurrence_kernels import scan_delta
@@ -379,5 +384,5 @@ _KINDS = {
 
 
 def recurrence(config: OpenSettings, kind: str) -> nn.Module:
-    """The one of a block. kind: as in the setting `mixers`."""
+    """Return the recurrence of a block. kind: as in the setting `mixers`."""
     return _KINDS[kind](config)

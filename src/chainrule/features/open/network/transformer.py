@@ -106,18 +106,18 @@ class OpenTransformer(MaskedTransformer):
         return super().has_cache and any(cast("OpenBlock", block).heads for block in self.blocks)
 
     def packs_texts(self) -> bool:
-        """As `Transformer.packs_texts`."""
+        """Implement `Transformer.packs_texts`."""
         return self.turn is None and super().packs_texts()
 
     def room_ahead(self, cache: Cache) -> int:
-        """As `Transformer.room_ahead`; angles must not turn meanwhile."""
+        """Return the room of `Transformer.room_ahead`; angles must not turn meanwhile."""
         room = super().room_ahead(cache)
         return room if self.turn is None or cache.longest > self.turn else min(room, self.turn - cache.longest)
 
     def hidden_layers(
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T D"]]:
-        """As `Encoder.hidden_layers`."""
+        """Implement `Encoder.hidden_layers`."""
         if not self._turns(x.shape[1]):
             yield from super().hidden_layers(x, starts)
             return
@@ -127,7 +127,7 @@ class OpenTransformer(MaskedTransformer):
             yield self._by_length(positions, short, long)
 
     def attention_maps(self, x: Float[Tensor, "B T D"]) -> list[Float[Tensor, "B H T T"]]:
-        """As `Transformer.attention_maps`."""
+        """Implement `Transformer.attention_maps`."""
         if not self._turns(x.shape[1]):
             return super().attention_maps(x)
         maps: list[Tensor] = []
@@ -143,11 +143,13 @@ class OpenTransformer(MaskedTransformer):
         return self._by_length(positions, short, self._through(x, positions, _long(masks), None))
 
     def _turns(self, length: int) -> bool:
-        """Whether rows of that length may have texts for which angles are others."""
+        """Return whether rows of that length may have texts for which angles are others."""
         return self.turn is not None and length > self.turn
 
     def _by_length(self, positions: Tensor, short: Tensor, long: Tensor) -> Tensor:
-        """Hidden states by how long the text is at each of its tokens, so that none depends on those after it."""
+        """Return hidden states by how long the text is at each of its tokens, so that none depends on those after
+        it.
+        """
         assert self.turn is not None
         return torch.where((positions >= self.turn)[..., None], long, short)
 
@@ -168,7 +170,7 @@ class OpenTransformer(MaskedTransformer):
         return self._append(x, cache, starts)
 
     def _turned(self, cache: Cache) -> Cache:
-        """The state after rows of `turn` tokens, which grow longer now, are read again with the other angles."""
+        """Return the state after rows of `turn` tokens, which grow longer now, are read again with the other angles."""
         assert self.turn is not None
         rows = cache.rows_of(self.turn)
         if not len(rows):
@@ -200,7 +202,9 @@ class OpenTransformer(MaskedTransformer):
         return x if self.projection is None else linear(x, self.projection)
 
     def _by_position(self, short: Rotation, positions: Tensor, x: Tensor, *, is_long: bool) -> Rotation:
-        """The angle of each position; another one in rows longer than `turn`, whose earlier tokens were read again."""
+        """Return the angle of each position; another one in rows longer than `turn`, whose earlier tokens were read
+        again.
+        """
         assert self.long_rotary is not None
         assert self.turn is not None
         long = cast("Rotation", self.long_rotary(positions, self._like(x)))
@@ -215,7 +219,7 @@ def _long(masks: list[AttentionMask]) -> list[AttentionMask]:
 
 
 def outer_layers(config: OpenSettings, vocabulary_size: int) -> OuterLayers:
-    """The embedding and the output, with what opened checkpoints may have."""
+    """Return the embedding and the output, with what opened checkpoints may have."""
     width = config.input_width
     embedding = Embedding(
         vocabulary_size,

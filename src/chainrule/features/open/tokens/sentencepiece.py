@@ -28,7 +28,7 @@ _BPE_DEFAULTS = {"dropout": None, "continuing_subword_prefix": None, "end_of_wor
 
 
 def merges_of_scores(pieces: Sequence[str], scores: Sequence[float]) -> list[list[str]]:
-    """The pairs of pieces that make another one, the one with the best score first."""
+    """Return the pairs of pieces that make another one, the one with the best score first."""
     ids = set(pieces)
     merges = [
         (scores[i], len(piece[:cut]), (piece[:cut], piece[cut:]))
@@ -50,10 +50,10 @@ def definition_of_merged(
     adds_space: bool,
     cuts_lines: bool = False,
 ) -> bytes:
-    """A tokenizer.json of BPE over characters.
+    """Return a tokenizer.json of BPE over characters.
 
-    pieces: by id, with ▁ for spaces. merges: two pieces each, in order of priority. special: ids of tokens that never
-    match text. added: ids of tokens that match text as they are. adds_space: whether a space is put before each text.
+    pieces: by id, with ▁ for spaces. merges: two tokens each, in order of priority. special: ids of tokens that never
+    match text. added: ids of tokens that match text unchanged. adds_space: whether a space is put before each text.
     cuts_lines: whether line ends are never merged with other characters.
     """
     replaced, restored = _replacement(" ", SPACE), _replacement(SPACE, " ")
@@ -86,11 +86,11 @@ def definition_of_bytes(
     added: Sequence[int],
     keeps_words: bool = False,
 ) -> bytes:
-    """A tokenizer.json of byte-level BPE.
+    """Return a tokenizer.json of byte-level BPE.
 
-    merges: two pieces each, in order of priority. unknown: the id for bytes without a piece.
-    special: ids of tokens that never match text. added: ids of tokens that match text as they are. keeps_words: whether
-    a word that is a piece is that token, even where the merges lead elsewhere.
+    merges: two tokens each, in order of priority. unknown: the id for bytes without a piece. special: ids of tokens
+    that never match text. added: ids of tokens that match text unchanged. keeps_words: whether a word that is a piece
+    is that token, even where the merges lead elsewhere.
     """
     return tokenizer_definition(
         special=[(token, pieces[token]) for token in special],
@@ -121,11 +121,11 @@ def definition_of_unigrams(
     drops_spaces: bool,
     names_bytes: bool,
 ) -> bytes:
-    """A tokenizer.json of a unigram model. pieces: with log-probabilities.
+    """Return a tokenizer.json of a unigram model. pieces: with log-probabilities.
 
     unknown: the index of the unknown piece. unmatched: indices of pieces that text never contains. special: ids and
     texts of tokens that never match text. added: of tokens wherever they occur, which separate what is normalised and
-    tokenized. symbols: pieces that are not normalised. characters: SentencePiece's table of replaced characters.
+    tokenized. symbols: tokens that are not normalised. characters: SentencePiece's table of replaced characters.
     adds_space: whether a space is put before each text. drops_spaces: whether spaces at the ends are removed, and runs
     of spaces become one. names_bytes: whether unknown characters are written as bytes.
 
@@ -186,8 +186,10 @@ def _replaced(symbols: Sequence[str], characters: bytes) -> list[str]:
 def tokenizer_definition(
     *, special: Sequence[tuple[int, str]], added: Sequence[tuple[int, str]] = (), model: Json, **parts: Json | None
 ) -> bytes:
-    """A tokenizer.json. special: ids and texts of tokens that never match text. added: of those that match it as they
-    are. parts: the normalizer, pre_tokenizer and decoder.
+    """Return a tokenizer.json.
+
+    special: ids and texts of tokens that never match text. added: of those that match it unchanged. parts: the
+    normalizer, pre_tokenizer and decoder.
     """
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     tokens: list[Json] = [
@@ -226,8 +228,9 @@ class _Piece(NamedTuple):
 
 
 def definition_of_file(data: bytes, source: str, added: Sequence[str] = ()) -> bytes:
-    """A tokenizer.json of the bytes of a file. source: its name, for errors. added: texts that are tokens wherever they
-    occur. Raises ModelFormatError.
+    """Return a tokenizer.json of the bytes of a file.
+
+    source: its name, for errors. added: texts that are tokens wherever they occur. Raises ModelFormatError.
     """
     pieces: list[_Piece] = []
     training: dict[int, int | bytes] = {}
@@ -278,7 +281,7 @@ def definition_of_file(data: bytes, source: str, added: Sequence[str] = ()) -> b
 
 
 def _piece(data: bytes) -> _Piece:
-    """One piece of a model. Raises ValueError."""
+    """Return one piece of a model. Raises ValueError."""
     fields = dict(_fields(data))
     text, score, kind = fields.get(_PIECE), fields.get(_SCORE, 0), fields.get(_KIND, _NORMAL)
     if not isinstance(text, bytes) or not text or not isinstance(kind, int):
@@ -290,7 +293,7 @@ def _piece(data: bytes) -> _Piece:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field of a message. Raises ValueError, IndexError."""
+    """Yield number and value of each field of a message. Raises ValueError, IndexError."""
     position = 0
     while position < len(data):
         tag, position = _varint(data, position)
@@ -312,7 +315,10 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number in groups of 7 bits, the lowest first, and where the next value is. Raises ValueError, IndexError."""
+    """Return a number in groups of 7 bits, the lowest first, and where the next value is.
+
+    Raises ValueError, IndexError.
+    """
     value = shift = 0
     while True:
         byte = data[position]

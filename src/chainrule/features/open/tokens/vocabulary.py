@@ -25,7 +25,7 @@ _MASKED_MARKERS = {"mask": ("[MASK]", "<mask>"), "cls": ("[CLS]", "<s>"), "sep":
 
 
 def rows_by_ours(array: ndarray, numbering: TokenIdMap) -> ndarray:
-    """A tensor with a row for each of their tokens, as one with a row for each of ours."""
+    """Return a tensor with a row for each of their tokens, as one with a row for each of ours."""
     theirs = numbering.theirs()
     rows = array[theirs]
     rows[theirs < 0] = np.zeros((), array.dtype)
@@ -33,10 +33,10 @@ def rows_by_ours(array: ndarray, numbering: TokenIdMap) -> ndarray:
 
 
 def vocabulary_of(splitter: Subword, numbering: TokenIdMap, numbers: Mapping[str, int] | None = None) -> Vocabulary:
-    """Our vocabulary of all their rows. A token with the spelling of another one, or with none, gets its number for a
-    name.
+    """Return our vocabulary of all their rows.
 
-    numbers: their ids of pieces; None for those of the splitter.
+    A token with the spelling of another one, or with none, gets its number for a name. numbers: their ids of pieces;
+    None for those of the splitter.
     """
     spelled = splitter.spelled(numbers)
     names: dict[bytes, None] = {}
@@ -51,7 +51,7 @@ def vocabulary_of(splitter: Subword, numbering: TokenIdMap, numbers: Mapping[str
 def numbering_of(
     checkpoint: Checkpoint, splitter: Subword, rows: int, *, is_masked: bool = False
 ) -> tuple[TokenIdMap, list[str]]:
-    """Which of their tokens are our markers, with warnings. rows: how many the embedding has.
+    """Return which of their tokens are our markers, with warnings. rows: how many the embedding has.
 
     Raises ModelFormatError.
     """
@@ -74,10 +74,10 @@ def numbering_of(
 
 
 def numbering_by_markers(rows: int, unknown: int | None, begin: int | None, ends: Sequence[int]) -> TokenIdMap:
-    """The numbering given their markers. Where a token has several roles, the end of a text comes before its beginning,
-    and that before <unk>.
+    """Return the numbering given their markers.
 
-    ends: the first is </s>; with none, there is no </s>.
+    Where a token has several roles, the end of a text comes before its beginning, and that before <unk>. ends: the
+    first is </s>; with none, there is no </s>.
     """
     return TokenIdMap(
         rows,
@@ -89,7 +89,7 @@ def numbering_by_markers(rows: int, unknown: int | None, begin: int | None, ends
 
 
 def check_ids(location: str, rows: int, **ids: Sequence[int]) -> None:
-    """Raises ModelFormatError where an id has no row; the message names its field."""
+    """Raise ModelFormatError where an id has no row; the message names its field."""
     for name, numbers in ids.items():
         for number in numbers:
             if not 0 <= number < rows:
@@ -97,8 +97,8 @@ def check_ids(location: str, rows: int, **ids: Sequence[int]) -> None:
 
 
 def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> TokenIdMap:
-    """The numbering of a model that reads [CLS] text [SEP], with [MASK] for a gap; or without [SEP], if its tokenizer
-    adds none.
+    """Return the numbering of a model that reads [CLS] text [SEP], with [MASK] for a gap; or without [SEP], if its
+    tokenizer adds none.
 
     Raises ModelFormatError.
     """
@@ -123,7 +123,7 @@ def _masked_numbering(checkpoint: Checkpoint, splitter: Subword, rows: int) -> T
 
 
 def ends_of(checkpoint: Checkpoint, ids: Mapping[str, int]) -> tuple[list[int], list[str]]:
-    """The ids that end a text, by generation_config.json, else config.json, else the tokenizer; with warnings.
+    """Return the ids that end a text, by generation_config.json, else config.json, else the tokenizer; with warnings.
 
     ids: of tokens. Raises ModelFormatError where none does.
     """
@@ -155,7 +155,7 @@ def ends_of(checkpoint: Checkpoint, ids: Mapping[str, int]) -> tuple[list[int], 
 
 
 def _begin(checkpoint: Checkpoint, splitter: Subword) -> int | None:
-    """The id that a text begins with: what the tokenizer puts before it, else the bos of the configuration."""
+    """Return the id that a text begins with: what the tokenizer puts before it, else the bos of the configuration."""
     before = _put_before(splitter.post_processor)
     if before in splitter.numbers:
         return splitter.numbers[before]
@@ -212,17 +212,17 @@ def _separator(checkpoint: Checkpoint, splitter: Subword, begin: int | None, end
 
 
 def _put_before(processor: Json | None) -> str | None:
-    """The first special token that a post-processor puts before a text."""
+    """Return the first special token that a post-processor puts before a text."""
     return next(iter(put_around(processor)[0]), None)
 
 
 def _put_after(processor: Json | None) -> str | None:
-    """The last special token that a post-processor puts after a text."""
+    """Return the last special token that a post-processor puts after a text."""
     return next(reversed(put_around(processor)[1]), None)
 
 
 def put_around(processor: Json | None) -> tuple[list[str], list[str]]:
-    """The special tokens that a post-processor puts before a text, and after it."""
+    """Return the special tokens that a post-processor puts before a text, and after it."""
     match processor:
         case {"type": "Sequence", "processors": list(parts)}:
             sides = [put_around(part) for part in parts]
@@ -238,7 +238,7 @@ def put_around(processor: Json | None) -> tuple[list[str], list[str]]:
 
 
 def _special_of(part: object) -> str | None:
-    """The special token that a part of a template stands for; None for the text."""
+    """Return the special token that a part of a template stands for; None for the text."""
     match part:
         case {"SpecialToken": {"id": str(token)}}:
             return token
@@ -246,6 +246,6 @@ def _special_of(part: object) -> str | None:
 
 
 def _content(token: object) -> str | None:
-    """The text of a token, which tokenizer_config.json has as a string or an object."""
+    """Return the text of a token, which tokenizer_config.json has as a string or an object."""
     value = token.get("content") if isinstance(token, dict) else token
     return value if isinstance(value, str) else None

@@ -284,7 +284,7 @@ class Seq2SeqConfig:
             )
 
     def _check_vectors(self) -> None:
-        """Raises SettingError where settings do not suit sources that are vectors."""
+        """Raise SettingError where settings do not suit sources that are vectors."""
         if not self.source_grid:
             if self.source_width is None or self.source_width <= self.phrase_width + 4:
                 raise SettingError(

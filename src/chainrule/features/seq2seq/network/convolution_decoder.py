@@ -46,18 +46,18 @@ class ConvolutionDecoder(nn.Module):
         )
 
     def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
-        """As `Decoder.keys_and_values`."""
+        """Implement `Decoder.keys_and_values`."""
         return tuple(cast("CrossAttention", look).keys_and_values(memory) for look in self.looks)
 
     def start(self, source: Source) -> tuple[Tensor, ...]:
-        """As `Decoder.start`."""
+        """Implement `Decoder.start`."""
         zeros = source.memory.new_zeros(len(source.rows), self.kernel - 1, self.width)
         return (torch.zeros_like(source.rows), *[zeros] * len(self.layers))
 
     def forward(
         self, x: Float[Tensor, "B T D"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
     ) -> tuple[Float[Tensor, "B T D"], State]:
-        """As `Decoder`."""
+        """Return the hidden states and the new state, as `Decoder` does."""
         positions, *inputs = cast("tuple[Tensor, ...]", self.start(source) if state is None else state)
         length, before = x.shape[1], self.kernel - 1
         times = torch.arange(length, device=x.device)

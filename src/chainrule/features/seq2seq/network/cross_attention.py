@@ -63,12 +63,12 @@ class Source:
         summary: Float[Tensor, "M D"],
         keys_and_values: tuple[KeysAndValues, ...],
     ) -> Source:
-        """Sources with one row of the decoder each."""
+        """Return sources with one row of the decoder each."""
         rows = torch.arange(len(is_token), device=is_token.device)
         return cls(is_token, memory, summary, keys_and_values, rows, _Groups(1, None))
 
     def at(self, rows: Int64[Tensor, " B"], weights_out: WeightLists | None = None) -> Source:
-        """The same sources for other rows of the decoder. rows: the source of each."""
+        """Return the same sources for other rows of the decoder. rows: the source of each."""
         return replace(self, rows=rows, groups=_group(rows, len(self.is_token)), weights_out=weights_out)
 
     @property
@@ -77,7 +77,7 @@ class Source:
         return self.is_token[:, None, None]
 
     def grouped(self, x: Float[Tensor, "B H T d"]) -> Float[Tensor, "M H G*T d"]:
-        """The queries of rows, by source."""
+        """Return the queries of rows, by source."""
         size, slots = self.groups
         heads, times, width = x.shape[1:]
         if slots is not None:
@@ -87,7 +87,7 @@ class Source:
         return x.view(-1, size, heads, times, width).transpose(1, 2).flatten(2, 3)
 
     def of_rows(self, x: Float[Tensor, "M H G*T d"], times: int) -> Float[Tensor, "B H T d"]:
-        """The inverse of `grouped`: results of each source, by row."""
+        """Return the inverse of `grouped`: results of each source, by row."""
         size, slots = self.groups
         if size > 1:
             x = x.view(*x.shape[:2], size, times, -1).transpose(1, 2).flatten(0, 1)
@@ -95,8 +95,10 @@ class Source:
 
 
 class _Groups(NamedTuple):
-    """size: how many rows each source has room for. slots: the slot of each row among them; None if rows are in order
-    and no slot is empty.
+    """The slots of rows, grouped by source.
+
+    size: how many rows each source has room for. slots: the slot of each row among them; None if rows are in order and
+    no slot is empty.
     """
 
     size: int
@@ -130,7 +132,10 @@ class CrossAttention(nn.Module):
         dropout: float,
         head_width: int | None = None,
     ) -> None:
-        """longest: the most tokens of a source. head_width: d; None for the width divided by the number of heads."""
+        """Build the projections.
+
+        longest: the most tokens of a source. head_width: d; None for the width divided by the number of heads.
+        """
         super().__init__()
         self.heads, self.dropout = heads, dropout
         head_width = width // heads if head_width is None else head_width
@@ -141,13 +146,13 @@ class CrossAttention(nn.Module):
         self.score = build_score(score, heads, head_width, longest)
 
     def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> KeysAndValues:
-        """Those of each head."""
+        """Return the keys and values of each head."""
         both = linear(memory, self.key_value).view(*memory.shape[:2], 2, self.heads, -1)  # (M, S, 2, H, d)
         key, value = both.transpose(1, 3).unbind(2)
         return KeysAndValues(self.score.key(key.contiguous()), value.contiguous())
 
     def forward(self, x: Float[Tensor, "B T D"], source: Source, layer: int) -> Float[Tensor, "B T D"]:
-        """The context vector of each position. layer: the index of the decoder's layer, from 0."""
+        """Return the context vector of each position. layer: the index of the decoder's layer, from 0."""
         (keys, values), times = source.keys_and_values[layer], x.shape[1]
         query = linear(x, self.query).view(*x.shape[:2], self.heads, -1).transpose(1, 2)  # (B, H, T, d)
         query = source.grouped(self.score.query(query))
@@ -188,11 +193,11 @@ class SingleHeadAttention(nn.Module):
             )
 
     def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> KeysAndValues:
-        """Keys, and the memory itself as values, for one head."""
+        """Return keys, and the memory itself as values, for one head."""
         return KeysAndValues(self.score.key(memory[:, None]), memory[:, None])
 
     def forward(self, x: Float[Tensor, "B T D"], positions: Int64[Tensor, "B T"], source: Source) -> ContextVectors:
-        """The context vector of each query, x. positions: the positions of the queries in the target."""
+        """Return the context vector of each query, x. positions: the positions of the queries in the target."""
         contexts = self._attended(x, positions, source)
         if self.gate is None:
             return contexts
@@ -220,7 +225,7 @@ class SingleHeadAttention(nn.Module):
     def _centers(
         self, x: Float[Tensor, "B T D"], positions: Int64[Tensor, "B T"], source: Source
     ) -> Float[Tensor, "B 1 T 1"]:
-        """The centers of the windows: the target's own positions, or predicted (Luong 2015, equation 9)."""
+        """Return the centers of the windows: the target's own positions, or predicted (Luong 2015, equation 9)."""
         last = (source.is_token.sum(1) - 1)[source.rows][:, None]
         if self.center is not None:
             return (last * self.center(x)[..., 0])[:, None, :, None]
@@ -229,7 +234,9 @@ class SingleHeadAttention(nn.Module):
     def _window(
         self, centers: Float[Tensor, "M 1 G*T 1"], source: Source
     ) -> tuple[Bool[Tensor, "M 1 G*T S"], Float[Tensor, "M 1 G*T S"] | None]:
-        """The mask of each window and, if its center is predicted, a Gaussian over it (Luong 2015, equation 10)."""
+        """Return the mask of each window and, if its center is predicted, a Gaussian over it (Luong 2015,
+        equation 10).
+        """
         distances = torch.arange(source.is_token.shape[1], device=centers.device) - centers  # (M, 1, G T, S)
         mask = source.mask & (distances.abs() <= self.window)
         if self.center is None:
@@ -237,8 +244,8 @@ class SingleHeadAttention(nn.Module):
         return mask, torch.exp(-2 * (distances / self.window).square())
 
     def _choose(self, weights: Float[Tensor, "B T S"], source: Source) -> ContextVectors:
-        """Hard attention: in training, a position drawn at random; otherwise all positions, or with input feeding the
-        likeliest.
+        """Choose by hard attention: in training, a position drawn at random; otherwise all positions, or with input
+        feeding the likeliest.
         """
         memory = source.memory[source.rows]  # (B, S, D)
         log_probs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
@@ -263,5 +270,5 @@ class SingleHeadAttention(nn.Module):
 
 
 def _without_choice(values: Float[Tensor, "B T D"]) -> ContextVectors:
-    """Context vectors of log-probability 0: there was nothing to choose."""
+    """Return context vectors of log-probability 0: there was nothing to choose."""
     return ContextVectors(values.unsqueeze(2), values.new_zeros(*values.shape[:2], 1))

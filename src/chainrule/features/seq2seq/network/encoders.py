@@ -40,10 +40,10 @@ class SourceEncoder(Protocol):
     def __call__(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Encoding:
-        """Encodes sources. is_token: False at padding. weights_out: as in `AttentionMask`."""
+        """Encode sources. is_token: False at padding. weights_out: as in `AttentionMask`."""
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """As `nn.Module.named_parameters`."""
+        """Return the named parameters, as `nn.Module.named_parameters` does."""
 
 
 class TransformerReader(nn.Module):
@@ -62,7 +62,7 @@ class TransformerReader(nn.Module):
     def forward(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Encoding:
-        """As `SourceEncoder`."""
+        """Encode sources, as `SourceEncoder` does."""
         columns = torch.arange(x.shape[1], device=x.device)
         x, rotation = self.positions(x, columns[None])
         if self.places is not None:
@@ -96,7 +96,7 @@ class RecurrentReader(nn.Module):
     def forward(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Encoding:
-        """As `SourceEncoder`; the summary holds the last hidden state of each direction."""
+        """Encode sources, as `SourceEncoder` does; the summary holds the last hidden state of each direction."""
         lengths = is_token.sum(1, keepdim=True)
         padding = (
             torch.arange(x.shape[1], device=x.device) == lengths
@@ -121,7 +121,7 @@ class ConvolutionReader(nn.Module):
     def forward(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Encoding:
-        """As `SourceEncoder`."""
+        """Encode sources, as `SourceEncoder` does."""
         x, _ = self.positions(x, torch.arange(x.shape[1], device=x.device)[None])
         x = drop(x, self.dropout, self.training)
         for layer in self.layers:
@@ -132,7 +132,7 @@ class ConvolutionReader(nn.Module):
 
 
 class PlainReader(nn.Module):
-    """Vectors as they are: those of a picture's places, which its own encoder computed, or of single tokens."""
+    """Leaves vectors unchanged: those of a picture's places, which its own encoder computed, or of single tokens."""
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
@@ -141,13 +141,13 @@ class PlainReader(nn.Module):
     def forward(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Encoding:
-        """As `SourceEncoder`."""
+        """Encode sources, as `SourceEncoder` does."""
         x = drop(x, self.dropout, self.training)
         return Encoding(x, _mean(x, is_token))
 
 
 def build_reader(config: Seq2SeqConfig) -> TransformerReader | ConvolutionReader | RecurrentReader | PlainReader:
-    """The reader that `config.encoder` names."""
+    """Return the reader that `config.encoder` names."""
     if config.encoder == "none":
         return PlainReader(config)
     if config.encoder == "transformer":
@@ -156,6 +156,6 @@ def build_reader(config: Seq2SeqConfig) -> TransformerReader | ConvolutionReader
 
 
 def _mean(x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"]) -> Float[Tensor, "M D"]:
-    """The mean vector over the tokens of each source."""
+    """Return the mean vector over the tokens of each source."""
     weights = is_token.to(x.dtype)
     return torch.einsum("nsd,ns->nd", x, weights) / weights.sum(1, keepdim=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @torch.inference_mode()
 def maps_of_pair(model: NeuralSeq2SeqModel, source: Tokens, target: Tokens) -> list[LayerWeights]:
-    """The maps of a source, with its </s>, and of a target, after </s>, without what else is read around them.
+    """Return the maps of a source, with its </s>, and of a target, after </s>, without what else is read around them.
 
     Raises SettingError without attention.
     """
@@ -51,5 +51,5 @@ def maps_of_pair(model: NeuralSeq2SeqModel, source: Tokens, target: Tokens) -> l
 
 
 def _by_layer(recorded: list[Tensor], layers: int) -> list[list[Tensor]]:
-    """The maps of each layer, step by step: recurrent decoders record one for each step."""
+    """Return the maps of each layer, step by step: recurrent decoders record one for each step."""
     return [recorded[layer::layers] for layer in range(layers)]

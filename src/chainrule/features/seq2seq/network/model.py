@@ -47,8 +47,10 @@ class SourceBatch(NamedTuple):
 def batch_sources(
     sources: Sequence[Shaped[ndarray, "*shape"]], config: Seq2SeqConfig, *, length: int | None = None
 ) -> SourceBatch:
-    """length: the length to pad to; by default that of the longest source, for tokens with its </s> and what else is
-    read with each source.
+    """Return the sources in one array.
+
+    length: the length to pad to; by default that of the longest source, for tokens with its </s> and what else is read
+    with each source.
     """
     if config.reads_regions:
         lengths = np.array([len(source) for source in sources])
@@ -67,7 +69,7 @@ def batch_sources(
 
 
 def source_length(source: Shaped[ndarray, "*shape"], config: Seq2SeqConfig) -> int:
-    """The number of positions of a source that the decoder attends to."""
+    """Return the number of positions of a source that the decoder attends to."""
     if config.reads_regions:
         return len(source)
     added = config.max_source - config.most_source_tokens
@@ -82,7 +84,7 @@ class NeuralSeq2SeqModel:
     """P(target | source)."""
 
     def __init__(self, network: Seq2SeqNetwork) -> None:
-        """Sets the network to evaluation mode, without dropout."""
+        """Set the network to evaluation mode, without dropout."""
         self.network = network.eval()
         self.vocabulary_size = network.vocabulary_size
 
@@ -90,7 +92,7 @@ class NeuralSeq2SeqModel:
     def given(
         self, sources: Sequence[Shaped[ndarray, "*shape"]], *, alignments: bool = False
     ) -> SourceConditionedModel:
-        """The language model of the targets of some sources, which are encoded once.
+        """Return the language model of the targets of some sources, which are encoded once.
 
         sources: tokens, (S,); or where the model reads vectors, these, (S, F), or the pixels of pictures, (H, W, C).
         alignments: whether to record attention weights for `Given.attention`. Raises SettingError if a source is too
@@ -110,7 +112,7 @@ class NeuralSeq2SeqModel:
         )
 
     def _check_tokens(self, sources: Sequence[Tokens]) -> None:
-        """Raises SettingError."""
+        """Raise SettingError if a source has an unknown id, or too many tokens."""
         longest = self.network.config.most_source_tokens
         for i, source in enumerate(sources, 1):
             check_tokens(as_tokens(source), self.network.source_vocabulary_size)
@@ -126,7 +128,7 @@ class NeuralSeq2SeqModel:
 def hidden_states(
     model: NeuralSeq2SeqModel, sources: Sequence[Shaped[ndarray, "*shape"]], targets: Sequence[Tokens]
 ) -> list[Float32[ndarray, "T D"]]:
-    """The hidden states from which the tokens of each target and its end are predicted, T with </s>."""
+    """Return the hidden states from which the tokens of each target and its end are predicted, T with </s>."""
     config, states = model.network.config, []
     for first in range(0, len(sources), _ROWS):
         own = targets[first : first + _ROWS]
@@ -170,23 +172,26 @@ class SourceConditionedNetwork:
         return self
 
     def as_read(self, tokens: Int64[Tensor, "B T"]) -> Int64[Tensor, "B T"]:
-        """As `Network.as_read`: the tokens themselves."""
+        """Return the tokens themselves, as `Network.as_read` may."""
         return tokens
 
     def read(
         self, tokens: Int64[Tensor, "B T"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T *choices D"], State]:
-        """As `Network.read`."""
+        """Return the same as `Network.read`."""
         return self(self.embed(tokens), state, starts)
 
     def start(self, rows: int) -> State:
-        """The state of one row for each source, or of any number of rows for a single source. Raises SettingError."""
+        """Return the state of one row for each source, or of any number of rows for a single source.
+
+        Raises SettingError.
+        """
         sources = self.rows_of(rows)
         attention = sources.new_zeros(rows, self.source.is_token.shape[1], dtype=torch.float32)
         return (sources, self.network.decoder.start(self.source.at(sources)), attention if self.alignments else None)
 
     def rows_of(self, rows: int) -> Int64[Tensor, " B"]:
-        """The source of each row. Raises SettingError."""
+        """Return the source of each row. Raises SettingError."""
         sources = len(self.source.is_token)
         if sources == 1:
             return torch.zeros(rows, dtype=torch.int64, device=self.device)
@@ -197,7 +202,7 @@ class SourceConditionedNetwork:
     def __call__(
         self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T *choices D"], State]:
-        """As `Encoder`."""
+        """Return the hidden states and the new state, as `Encoder` does."""
         current = self.start(len(x)) if state is None else state
         rows, inner, attention = cast("tuple[Tensor, State, Tensor | None]", current)
         maps = WeightLists([], None) if attention is not None else None
@@ -219,7 +224,7 @@ class SourceConditionedNetwork:
     def _apart(
         self, x: Float[Tensor, "B 1 D"], state: State, begins: Bool[Tensor, " B"]
     ) -> tuple[Float[Tensor, "B 1 D"], State]:
-        """One step of rows that begin a text, which read more tokens than this one, and of rows that go on."""
+        """Return one step of rows that begin a text, which read more tokens than this one, and of rows that go on."""
         groups = [begins.nonzero().flatten(), (~begins).nonzero().flatten()]
         hidden, states = zip(
             *(
@@ -238,7 +243,7 @@ class SourceConditionedModel:
     end = END
 
     def __init__(self, bound: SourceConditionedNetwork) -> None:
-        """Its steps are those of `NeuralModel`; only the rows of whole sequences are scored with a source each."""
+        """Take the steps of `NeuralModel`; only the rows of whole sequences are scored with a source each."""
         self.bound, self.vocabulary_size = bound, bound.vocabulary_size
         self.stepping = stepping = NeuralModel(cast("Network", bound))
         self.start, self.advance = stepping.start, stepping.advance
@@ -253,8 +258,9 @@ class SourceConditionedModel:
         return config.attention != "hard" or not config.feeds
 
     def attention(self, state: Reading) -> Float32[ndarray, "rows source"]:
-        """The attention weights of each row on its source for the next token; NaN past the end of the source. Those on
-        tokens of `before_source` and `after_source` are left out.
+        """Return the attention weights of each row on its source for the next token; NaN past the end of the source.
+
+        Those on tokens of `before_source` and `after_source` are left out.
         """
         sources, _, attention = cast("tuple[Tensor, State, Tensor]", state.memory)
         before, after = (len(ids) for ids in (self.bound.config.before_source, self.bound.config.after_source))
@@ -267,17 +273,19 @@ class SourceConditionedModel:
     def score(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " tokens"]]:
-        """As `Scorer.score`."""
+        """Implement `Scorer.score`."""
         return self._score(sequences, prefixes, end=end)[0]
 
     def unknown_log_probs(
         self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
     ) -> list[Float32[ndarray, " tokens"]]:
-        """As `LanguageModel.unknown_log_probs`."""
+        """Implement `LanguageModel.unknown_log_probs`."""
         return self._score(sequences, prefixes, end=end)[1]
 
     def score_stream(self, stream: Tokens) -> Float32[ndarray, " tokens"]:
-        """As `Scorer.score_stream`, with as many documents as sources, or any number of documents for one source."""
+        """Implement `Scorer.score_stream`, with as many documents as sources, or any number of documents for one
+        source.
+        """
         parts = np.split(as_tokens(stream), np.flatnonzero(as_tokens(stream) == END) + 1)
         scores = self.score([part[:-1] for part in parts[:-1]])
         if parts[-1].size:  # a document without an end
@@ -288,7 +296,7 @@ class SourceConditionedModel:
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
     ) -> tuple[list[Float32[ndarray, " tokens"]], list[Float32[ndarray, " tokens"]]]:
-        """The log-probabilities of each sequence's tokens, and of <unk> at their positions."""
+        """Return the log-probabilities of each sequence's tokens, and of <unk> at their positions."""
         texts = after_prefixes(sequences, prefixes, self.vocabulary_size, end=end)
         rows = [text for text, _ in texts]
         sources = self.bound.rows_of(len(rows)).cpu().numpy()
@@ -306,7 +314,7 @@ class SourceConditionedModel:
         return [[row[own] for row, (_, own) in zip(part, texts, strict=True)] for part in (scores, others)]  # type: ignore[return-value]
 
     def _log_probs_of(self, rows: list[Tokens], sources: Int64[ndarray, " B"]) -> Float32[ndarray, "B T 2"]:
-        """The log-probabilities of the tokens of padded rows, and of <unk> at their positions."""
+        """Return the log-probabilities of the tokens of padded rows, and of <unk> at their positions."""
         bound, device = self.bound, self.bound.device
         inputs = torch.from_numpy(pad([np.concatenate([[END], row[:-1]]) for row in rows], END)).to(device)
         targets = torch.from_numpy(pad(rows, END)).to(device)

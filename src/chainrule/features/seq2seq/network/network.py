@@ -47,7 +47,7 @@ class HardAttentionSoftmax(nn.Module):
     """
 
     def __init__(self, full: FullSoftmax, *, is_exact: bool = False) -> None:
-        """is_exact: whether training, too, sums over all choices (Wu et al. 2018)."""
+        """Start with a baseline of 0 nats. is_exact: whether training, too, sums over all choices (Wu et al. 2018)."""
         super().__init__()
         self.full, self.is_exact = full, is_exact
         self.register_buffer("baseline", torch.zeros(1))  # nats
@@ -64,8 +64,10 @@ class HardAttentionSoftmax(nn.Module):
         label_smoothing: float = 0.0,
         weights: Float[Tensor, "*shape"] | None = None,
     ) -> Float32[Tensor, ""]:
-        """As `Output.loss`. In training, the variational bound of Xu et al. 2015 (equation 10); the gradient of the
-        choice is that of REINFORCE, with the mean loss as baseline.
+        """Implement `Output.loss`.
+
+        In training, the variational bound of Xu et al. 2015 (equation 10); the gradient of the choice is that of
+        REINFORCE, with the mean loss as baseline.
         """
         if label_smoothing:
             raise SettingError("label_smoothing does not work with hard attention; leave one of them out")
@@ -90,10 +92,10 @@ class HardAttentionSoftmax(nn.Module):
     def _loss_of_several(
         self, hidden: Float[Tensor, "*shape C D+1"], targets: Int64[Tensor, "*shape"], weights: Tensor | None
     ) -> Float32[Tensor, ""]:
-        """-log of the mean probability of K draws, a closer bound (Mnih and Rezende 2016, equation 4).
+        """Return -log of the mean probability of K draws, a closer bound (Mnih and Rezende 2016, equation 4).
 
         The reward of a draw is how much it adds to that logarithm: the baseline has the geometric mean of the other
-        probabilities in place of its own (equation 10).
+        probabilities in place of the draw's probability (equation 10).
         """
         draws = hidden.shape[-2]
         log_probs = self.full.log_probs_of(hidden[..., :-1].contiguous(), targets[..., None].expand(hidden.shape[:-1]))
@@ -108,7 +110,7 @@ class HardAttentionSoftmax(nn.Module):
         return -((bound + choosing - choosing.detach()) * counts).sum()
 
     def log_probs(self, hidden: Float[Tensor, "*shape C D+1"]) -> Float32[Tensor, "*shape V"]:
-        """As `Output.log_probs`."""
+        """Implement `Output.log_probs`."""
         if not len(hidden):  # without rows, there are no choices either
             return hidden.new_zeros(0, len(self.weight))
         return (self.full.log_probs(hidden[..., :-1]) + hidden[..., -1:]).logsumexp(-2).clamp(max=0)
@@ -116,7 +118,7 @@ class HardAttentionSoftmax(nn.Module):
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape C D+1"], targets: Int64[Tensor, "*shape *tokens"]
     ) -> Float32[Tensor, "*shape *tokens"]:
-        """As `Output.log_probs_of`."""
+        """Implement `Output.log_probs_of`."""
         choice = hidden.dim() - 2
         tokens = targets.shape[choice:]
         repeated = targets.unsqueeze(choice).expand(*hidden.shape[:-1], *tokens)
@@ -131,18 +133,18 @@ class Decoder(Protocol):
     width: int  # of its hidden states
 
     def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
-        """The keys and values that each layer attends to; computed once for each source."""
+        """Return the keys and values that each layer attends to; computed once for each source."""
 
     def start(self, source: Source) -> State:
-        """The state of the source's rows before their first token."""
+        """Return the state of the source's rows before their first token."""
 
     def __call__(
         self, x: Float[Tensor, "B T D"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
     ) -> tuple[Float[Tensor, "B T *choices D"], State]:
-        """As `Encoder`, with rows that attend to `source`."""
+        """Return the hidden states and the new state, as `Encoder` does, with rows that attend to `source`."""
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """As `nn.Module.named_parameters`."""
+        """Return the named parameters, as `nn.Module.named_parameters` does."""
 
 
 class Seq2SeqNetwork(nn.Module):
@@ -167,7 +169,7 @@ class Seq2SeqNetwork(nn.Module):
     def read(
         self, sources: Shaped[Tensor, "M S *_"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
     ) -> Source:
-        """Encodes sources: tokens, each with its </s>, or vectors or pixels, as `VectorInput` takes them.
+        """Encode sources: tokens, each with its </s>, or vectors or pixels, as `VectorInput` takes them.
 
         is_token: False at padding. weights_out: as for `SourceEncoder`.
         """
@@ -181,7 +183,7 @@ class Seq2SeqNetwork(nn.Module):
         inputs: Int64[Tensor, "M T"],
         weights_out: WeightLists | None = None,
     ) -> Float[Tensor, "M T *choices D"]:
-        """Hidden states for `output`. inputs: </s> or <s>, then the target. sources, is_token: as for `read`.
+        """Return hidden states for `output`. inputs: </s> or <s>, then the target. sources, is_token: as for `read`.
 
         weights_out: where the decoder records its attention weights.
         """
@@ -191,7 +193,7 @@ class Seq2SeqNetwork(nn.Module):
     def decode(
         self, x: Float[Tensor, "B T D"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
     ) -> tuple[Float[Tensor, "B T *choices D"], State]:
-        """As `Decoder`, which also reads the first tokens of `before_target` wherever a text begins.
+        """Decode as `Decoder` does, and read the first tokens of `before_target` wherever a text begins.
 
         starts: None where each row is one text. A state must be new, and each row begin once.
         """
@@ -218,8 +220,8 @@ class Seq2SeqNetwork(nn.Module):
         return hidden[rows, places], state
 
     def embed(self, inputs: Int64[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """The vectors of the tokens that the decoder reads; the </s> before a target becomes <s> where targets begin
-        with that, or the last token of `before_target`.
+        """Return the vectors of the tokens that the decoder reads; the </s> before a target becomes <s> where targets
+        begin with that, or the last token of `before_target`.
 
         For a hierarchical decoder, each ends with 1 where a sentence begins, else 0: (B, T, D + 1).
         """
@@ -237,13 +239,13 @@ class Seq2SeqNetwork(nn.Module):
         return self.embedding.weight.device
 
     def matrices(self) -> list[nn.Parameter]:
-        """The hidden matrices, without tables by distance: Muon orthogonalises their gradients."""
+        """Return the hidden matrices, without tables by distance: Muon orthogonalises their gradients."""
         named = chain(self.reader.named_parameters(), self.decoder.named_parameters())
         return [weight for name, weight in named if weight.ndim == 2 and not name.startswith("bias.")]
 
 
 def build_seq2seq(config: Seq2SeqConfig, source_size: int, size: int) -> Seq2SeqNetwork:
-    """A network with initial weights, drawn from torch's random generator.
+    """Return a network with initial weights, drawn from torch's random generator.
 
     source_size, size: the sizes of the two vocabularies; the first is not used where sources are vectors. Raises
     SettingError if they differ but share vectors.

@@ -72,11 +72,11 @@ class RecurrentDecoder(nn.Module):
         self.out = nn.Linear(parts * config.width, config.width)
 
     def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
-        """As `Decoder.keys_and_values`."""
+        """Implement `Decoder.keys_and_values`."""
         return () if self.glance is None else (self.glance.keys_and_values(memory),)
 
     def start(self, source: Source) -> _State:
-        """As `Decoder.start`."""
+        """Implement `Decoder.start`."""
         vectors = iter(
             torch.tanh(self.begin(source.summary))[source.rows].chunk(self.begin.out_features // self.width, 1)
         )
@@ -87,7 +87,7 @@ class RecurrentDecoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
     ) -> tuple[Float[Tensor, "B T *C D"], State]:
-        """As `Decoder`."""
+        """Return the hidden states and the new state, as `Decoder` does."""
         current = self.start(source) if state is None else _State(*cast("tuple", state))  # type: ignore[type-arg]
         x = drop(x, self.dropout, self.training)
         if starts is None and not self.feeds:
@@ -101,14 +101,15 @@ class RecurrentDecoder(nn.Module):
         return torch.cat(steps, 1), tuple(current)
 
     def _read_at_once(self, x: Float[Tensor, "B T D"], state: _State, source: Source) -> tuple[Tensor, State]:
-        """All steps in one call, if none of them depends on the context vectors of the step before."""
+        """Return all steps in one call, if none of them depends on the context vectors of the step before."""
         hidden, _, layers = self.read_steps(x, state.layers, state.positions, source)
         return hidden, (layers, state.fed, state.positions + x.shape[1])
 
     def read_steps(
         self, x: Float[Tensor, "B T D"], layers: State, first: Int64[Tensor, " B"], source: Source
     ) -> tuple[Float[Tensor, "B T *C D"], Float[Tensor, "B T D"], State]:
-        """The hidden states to predict from, the states of the last cells, and those of all layers after the last step.
+        """Return the hidden states to predict from, the states of the last cells, and those of all layers after the
+        last step.
 
         Only for decoders whose steps do not depend on the context vectors of the step before. first: the position of
         each row's first step.
@@ -137,7 +138,7 @@ class RecurrentDecoder(nn.Module):
     def _hidden(
         self, words: Float[Tensor, "B T D"], cells: Float[Tensor, "B T D"], contexts: ContextVectors | None
     ) -> Float[Tensor, "B T *C D"]:
-        """tanh(W [state; context vector]) (Luong 2015, equation 5); hard attention: (B, T, C, D + 1).
+        """Return tanh(W [state; context vector]) (Luong 2015, equation 5); hard attention: (B, T, C, D + 1).
 
         A deep output also reads the last token: tanh(W [token; state; context vector]) (Xu et al. 2015, equation 7).
         """
@@ -151,7 +152,7 @@ class RecurrentDecoder(nn.Module):
 
 
 def _chosen(rows: Bool[Tensor, " B"], new: tuple[State, ...], old: tuple[State, ...]) -> tuple[Any, ...]:
-    """The old state with some rows of the new one."""
+    """Return the old state with some rows of the new one."""
 
     def chosen(one: State, other: State) -> State:
         if isinstance(one, Tensor):
@@ -163,8 +164,10 @@ def _chosen(rows: Bool[Tensor, " B"], new: tuple[State, ...], old: tuple[State, 
 
 
 class _ParagraphState(NamedTuple):
-    """sentences: the state of the sentence network. topic: that of the current sentence, (B, D). words: the state of
-    the word network.
+    """The state of a hierarchical decoder.
+
+    sentences: the state of the sentence network. topic: that of the current sentence, (B, D). words: the state of the
+    word network.
     """
 
     sentences: tuple[LayerState, ...]
@@ -197,11 +200,11 @@ class HierarchicalDecoder(nn.Module):
         self.first = nn.Linear(config.width, self.words.begin.out_features)
 
     def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
-        """As `Decoder.keys_and_values`."""
+        """Implement `Decoder.keys_and_values`."""
         return self.words.keys_and_values(memory)
 
     def start(self, source: Source) -> _ParagraphState:
-        """As `Decoder.start`."""
+        """Implement `Decoder.start`."""
         words = self.words.start(source)
         topic = source.memory.new_zeros(len(source.rows), self.width)
         return _ParagraphState(self.sentences.start(len(source.rows)), topic, tuple(words))
@@ -209,7 +212,9 @@ class HierarchicalDecoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D+1"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
     ) -> tuple[Float[Tensor, "B T *C D"], State]:
-        """As `Decoder`; from the start, without a state, there is none afterwards."""
+        """Return the hidden states and the new state, as `Decoder` does; from the start, without a state, there is none
+        afterwards.
+        """
         if state is None and starts is None and not self.words.feeds and source.weights_out is None:
             return self._read_by_sentence(x, source), None
         current = self.start(source) if state is None else _ParagraphState(*cast("tuple", state))  # type: ignore[type-arg]
@@ -227,7 +232,9 @@ class HierarchicalDecoder(nn.Module):
         return torch.cat(steps, 1), tuple(current)
 
     def _read_by_sentence(self, x: Float[Tensor, "B T D+1"], source: Source) -> Float[Tensor, "B T *C D"]:
-        """As `forward` from the start, the first sentences of all rows at once, then the second ones, and so on."""
+        """Return the hidden states of `forward` from the start: the first sentences of all rows at once, then the
+        second ones, and so on.
+        """
         state, inputs = self.start(source), x[..., :-1]
         sentence = (x[..., -1] > 0).cumsum(1)  # 0: before the first one begins
         hidden: Tensor | None = None
@@ -252,7 +259,7 @@ class HierarchicalDecoder(nn.Module):
         return hidden
 
     def _next_sentence(self, state: _ParagraphState, source: Source) -> _ParagraphState:
-        """The state of all rows, if each began a sentence now."""
+        """Return the state of all rows, if each began a sentence now."""
         layers, *others = cast("tuple[tuple[LayerState, ...], Tensor, Tensor]", state.words)
         read = torch.cat((source.summary[source.rows], layers[-1][0]), 1)
         hidden, sentences = self.sentences(read[:, None], state.sentences)

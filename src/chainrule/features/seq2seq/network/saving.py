@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 
 def shapes_of_pair(config: Seq2SeqConfig, sizes: tuple[int, int]) -> dict[str, tuple[int, ...]]:
-    """As `shapes_of`, for a seq2seq network. sizes: those of the vocabularies of sources and targets."""
+    """Return the shapes of `shapes_of`, for a seq2seq network. sizes: those of the vocabularies of sources and
+    targets.
+    """
     named = named_tensors(network_of_shapes(lambda: build_seq2seq(config, *sizes)))
     return {name: tuple(tensor.shape) for name, tensor in named.items()}
 
 
 def put_together_pair(settings: object, arrays: Arrays, sizes: tuple[int, int]) -> NeuralSeq2SeqModel:
-    """A seq2seq model from its network's settings and arrays, which it uses without a copy.
+    """Return a seq2seq model from its network's settings and arrays, which it uses without a copy.
 
     sizes: those of the vocabularies of sources and targets. Raises ModelFormatError.
     """

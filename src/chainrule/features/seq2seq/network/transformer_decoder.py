@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def block_config(config: Seq2SeqConfig, layers: int) -> TransformerConfig:
-    """The configuration of the blocks of the encoder or the decoder."""
+    """Return the configuration of the blocks of the encoder or the decoder."""
     is_vaswani, is_modern = config.style == "vaswani", config.style == "modern"
     return TransformerConfig(
         layers=layers,
@@ -71,14 +71,14 @@ class PositionEncoding(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], positions: Int64[Tensor, "#B T"]
     ) -> tuple[Float[Tensor, "B T D"], Rotation | None]:
-        """Vectors with their positions added, and the rotation, if there is one."""
+        """Return vectors with their positions added, and the rotation, if there is one."""
         if self.sinusoidal is not None:
             x = x + self.sinusoidal(positions).to(x.dtype)
         return x, None if self.rotary is None else self.rotary(positions, x)
 
 
 def learned_places(config: Seq2SeqConfig, positions: int) -> nn.Embedding | None:
-    """A vector for each position, after rows that are not used; None for no positions."""
+    """Return a vector for each position, after rows that are not used; None for no positions."""
     return nn.Embedding(config.position_offset + positions, config.width) if positions else None
 
 
@@ -110,7 +110,10 @@ class DecoderBlock(nn.Module):
         layer: int,
         source: Source,
     ) -> Float[Tensor, "B T D"]:
-        """mask, rotation, cache, layer: as for `Attention`, of the target on itself."""
+        """Return the vectors after the block.
+
+        mask, rotation, cache, layer: as for `Attention`, of the target on itself.
+        """
         before, between, after = self.norms
         if self.post:
             x = before(x + self._dropped(self.attention(x, mask, rotation, cache, layer)))
@@ -139,17 +142,17 @@ class TransformerDecoder(nn.Module):
         self.norm = norm_of(blocks) if config.norm_place == "pre" else None
 
     def keys_and_values(self, memory: Float[Tensor, "M S D"]) -> tuple[KeysAndValues, ...]:
-        """As `Decoder.keys_and_values`."""
+        """Implement `Decoder.keys_and_values`."""
         return tuple(cast("DecoderBlock", block).look.keys_and_values(memory) for block in self.blocks)
 
     def start(self, source: Source) -> Cache:
-        """As `Decoder.start`."""
+        """Implement `Decoder.start`."""
         return Cache.empty(len(source.rows), len(self.blocks), source.memory.device)
 
     def forward(
         self, x: Float[Tensor, "B T D"], state: State, starts: Bool[Tensor, "B T"] | None, source: Source
     ) -> tuple[Float[Tensor, "B T D"], State]:
-        """As `Decoder`."""
+        """Return the hidden states and the new state, as `Decoder` does."""
         length = x.shape[1]
         if state is None:
             columns = torch.arange(length, device=x.device)

@@ -41,13 +41,13 @@ class PictureEncoder(Protocol):
     shift: tuple[int, ...]
 
     def maps(self, inputs: Sequence[Pixels]) -> Float[Tensor, "M F h w"]:
-        """The last maps of pictures."""
+        """Return the last maps of pictures."""
 
     def check(self, item: Pixels) -> None:
-        """Raises SettingError where a picture has another shape than the encoder reads."""
+        """Raise SettingError where a picture has another shape than the encoder reads."""
 
     def requires_grad_(self, requires_grad: bool) -> Any:
-        """As `nn.Module.requires_grad_`."""
+        """Set whether the parameters need gradients, as `nn.Module.requires_grad_` does."""
 
 
 class VectorInput(nn.Module):
@@ -75,7 +75,7 @@ class VectorInput(nn.Module):
         self.is_tuned = False
 
     def attach(self, body: PictureEncoder, *, is_tuned: bool) -> None:
-        """Makes an encoder of pictures a part of this module.
+        """Make an encoder of pictures a part of this module.
 
         In training, pictures are neither mirrored nor moved, since captions may say where something is.
         """
@@ -85,14 +85,14 @@ class VectorInput(nn.Module):
         self.train(self.training)
 
     def train(self, mode: bool = True) -> VectorInput:
-        """As `nn.Module.train`; an encoder that is not tuned stays in evaluation mode."""
+        """Set the mode as `nn.Module.train` does; an encoder that is not tuned stays in evaluation mode."""
         super().train(mode)
         if self.body is not None and not self.is_tuned:
             self.body.eval()
         return self
 
     def forward(self, sources: Float[Tensor, "M S F"] | UInt8[Tensor, "M H W C"]) -> Float[Tensor, "M S D"]:
-        """The vectors that the decoder attends to."""
+        """Return the vectors that the decoder attends to."""
         if sources.dtype == torch.uint8:
             assert self.body is not None
             sources = self.body.maps(list(sources.cpu().numpy())).flatten(2).mT
@@ -107,7 +107,10 @@ class RegionParts(nn.Module):
     """The parts of regions' vectors that are not features of maps: phrases and places, each projected by itself."""
 
     def __init__(self, config: Seq2SeqConfig) -> None:
-        """width: how many numbers of a region's vector are features of maps."""
+        """Build the projections of phrases and places.
+
+        width: how many numbers of a region's vector are features of maps.
+        """
         super().__init__()
         assert config.source_width is not None
         self.width, self.phrase_width = config.source_width - config.phrase_width - SIDES, config.phrase_width
@@ -123,7 +126,7 @@ class RegionParts(nn.Module):
         )
 
     def forward(self, sources: Float[Tensor, "M S F"]) -> tuple[Float[Tensor, "M S width"], Tensor]:
-        """The features of maps unchanged, and the sum of the projections of the other parts, (M, S, D)."""
+        """Return the features of maps unchanged, and the sum of the projections of the other parts, (M, S, D)."""
         of_maps, phrases, boxes = torch.split(sources, [self.width, self.phrase_width, SIDES], -1)
         if self.training and self.dropout:
             of_maps = of_maps * (torch.rand_like(of_maps[..., :1]) >= self.dropout)
@@ -138,7 +141,7 @@ class RegionParts(nn.Module):
 def check_vectors(
     sources: Sequence[Shaped[ndarray, "*shape"]], config: Seq2SeqConfig, body: PictureEncoder | None
 ) -> None:
-    """Raises SettingError where a source is neither the vectors nor the pixels that a model reads."""
+    """Raise SettingError where a source is neither the vectors nor the pixels that a model reads."""
     expected = (config.max_source, cast("int", config.source_width))
     for number, source in enumerate(sources, 1):
         if source.dtype == np.uint8:

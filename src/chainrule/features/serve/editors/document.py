@@ -44,7 +44,7 @@ class Paragraph(NamedTuple):
     first: int
 
     def locate(self, offset: int) -> tuple[int, int]:
-        """The line of an offset in the document, and the index into it."""
+        """Return the line of an offset in the document, and the index into it."""
         lines = _lines_of(self.text[:offset])
         return self.first + len(lines) - 1, len(lines[-1])
 
@@ -53,14 +53,14 @@ class Document:
     """A text and its version. edited: where the last change ended, as a line and an index into it; or the beginning."""
 
     def __init__(self, text: str, version: int = 0, encoding: Encoding = "utf-16") -> None:
-        """encoding: whose units positions count."""
+        """Split the text into lines. encoding: whose units positions count."""
         self.version = version
         self._codec, self._unit = _CODECS[encoding]
         self.lines = _lines_of(_without_surrogates(text))
         self.edited = 0, 0
 
     def replace(self, start: Position, end: Position, text: str) -> None:
-        """Replaces a range by a text. Positions outside the document count as the nearest one in it."""
+        """Replace a range by a text. Positions outside the document count as the nearest one in it."""
         (first, begin), (last, stop) = self.locate(start), self.locate(end)
         if (last, stop) < (first, begin):
             last, stop = first, begin
@@ -74,7 +74,7 @@ class Document:
         self.lines[first : last + 1] = _lines_of(before + text + after, is_last=last + 1 == len(self.lines))
 
     def locate(self, position: Position) -> tuple[int, int]:
-        """The line of a position and its index in characters, both inside the document."""
+        """Return the line of a position and its index in characters, both inside the document."""
         if position.line >= len(self.lines):
             return len(self.lines) - 1, len(self.lines[-1])
         if position.line < 0:
@@ -87,18 +87,18 @@ class Document:
         return position.line, len(before.decode(self._codec, "ignore"))  # inside a character: before it
 
     def position(self, line: int, index: int) -> Position:
-        """The position of an index into a line: the inverse of `locate`."""
+        """Return the position of an index into a line: the inverse of `locate`."""
         before = self.lines[line][:index]
         units = index if before.isascii() else len(before.encode(self._codec)) // self._unit
         return Position(line, units)
 
     def begun_word(self, position: Position) -> str:
-        """The text between a position in a line and the last white space before it."""
+        """Return the text between a position in a line and the last white space before it."""
         line, index = self.locate(position)
         return _BEGUN_WORD.search(self.lines[line], 0, index).group()  # type: ignore[union-attr]  # it always matches
 
     def text_before(self, position: Position, most: int, *, is_joined: bool) -> str:
-        """The text that a model reads before a position: about `most` characters.
+        """Return the text that a model reads before a position: about `most` characters.
 
         is_joined: whether to take only the position's paragraph, and in one line.
         """
@@ -122,7 +122,7 @@ class Document:
         return " ".join([*(part.strip() for part in parts[:-1]), parts[-1].lstrip()])
 
     def paragraphs(self, most: int) -> list[Paragraph]:
-        """The paragraphs around the last change, in about `most` characters.
+        """Return the paragraphs around the last change, in about `most` characters.
 
         Where the lines do not fit, the first and the last paragraph are cut; a line that is longer is left out.
         """
@@ -144,7 +144,10 @@ class Document:
 
 
 def _lines_of(text: str, *, is_last: bool = True) -> list[str]:
-    """The lines of a text with their ends; the last has none, and may be empty. is_last: or is left out if empty."""
+    """Return the lines of a text with their ends; the last has none, and may be empty.
+
+    is_last: or is left out if empty.
+    """
     ends = [match.end() for match in _LINE_END.finditer(text)]
     lines = [text[start:end] for start, end in pairwise([0, *ends])]
     rest = text[ends[-1] :] if ends else text
@@ -152,7 +155,7 @@ def _lines_of(text: str, *, is_last: bool = True) -> list[str]:
 
 
 def _without_surrogates(text: str) -> str:
-    """Lone surrogates, which JSON can write and UTF-8 cannot, become replacement characters."""
+    """Replace lone surrogates, which JSON can write and UTF-8 cannot, by replacement characters."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
@@ -161,7 +164,7 @@ def _is_blank(line: str) -> bool:
 
 
 def _end_of(text: str, most: int) -> str:
-    """The last characters of a text, from a word on.
+    """Return the last characters of a text, from a word on.
 
     The result begins at the same word while the text grows by a few keys.
     """
@@ -179,7 +182,7 @@ KEEP = "chainrule.keep"  # the command that leaves a word alone
 def completion_items(
     document: Document, position: Position, completions: Sequence[Completion]
 ) -> list[types.CompletionItem]:
-    """Items for a menu. Each replaces the begun word, or what it corrects, in the line of the position."""
+    """Return items for a menu. Each replaces the begun word, or what it corrects, in the line of the position."""
     line, index = document.locate(position)
     begun = document.begun_word(position)
     items = []
@@ -206,7 +209,10 @@ def completion_items(
 def inline_items(
     document: Document, position: Position, completions: Sequence[Completion]
 ) -> list[types.InlineCompletionItem]:
-    """Completions to be shown in grey after the position: the part that is not typed yet. Corrections are left out."""
+    """Return completions to be shown in grey after the position: the part that is not typed yet.
+
+    Corrections are left out.
+    """
     here = document.position(*document.locate(position))
     return [
         types.InlineCompletionItem(insert_text=one.added, range=range_of(here, here))
@@ -220,13 +226,13 @@ def range_of(start: Position, end: Position) -> types.Range:
 
 
 def change_range(document: Document, paragraph: Paragraph, change: Change) -> types.Range:
-    """Where a change of a paragraph is in the document."""
+    """Return where a change of a paragraph is in the document."""
     start, end = (document.position(*paragraph.locate(offset)) for offset in (change.start, change.stop))
     return range_of(start, end)
 
 
 def diagnostic(document: Document, paragraph: Paragraph, change: Change) -> types.Diagnostic:
-    """A change as a diagnostic, a remark in the text."""
+    """Return a change as a diagnostic, a remark in the text."""
     before, after = printable(change.before), printable(change.after)
     message = f"“{before}”: did you mean “{after}”?" if after else f"“{before}”: leave it out?"
     if not before:
@@ -240,7 +246,7 @@ def diagnostic(document: Document, paragraph: Paragraph, change: Change) -> type
 
 
 def quick_fixes(uri: str, document: Document, paragraph: Paragraph, change: Change) -> list[types.CodeAction]:
-    """The quick fixes for a change: to make it, or to leave the word alone from now on."""
+    """Return the quick fixes for a change: to make it, or to leave the word alone from now on."""
     remark = diagnostic(document, paragraph, change)
     edit = types.TextEdit(change_range(document, paragraph, change), change.after)
     after = printable(change.after.strip())

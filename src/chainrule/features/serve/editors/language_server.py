@@ -48,30 +48,30 @@ class Corrections:
     """The changes that a corrector makes in paragraphs."""
 
     def __init__(self, corrector: Corrector, kept: Iterable[str] = ()) -> None:
-        """kept: words that are never corrected."""
+        """Store the corrector, and the words to keep. kept: words that are never corrected."""
         self.corrector = corrector
         self._kept = {looked_up(word).lower() for word in kept}
         self._changes: OrderedDict[str, tuple[Change, ...]] = OrderedDict()
 
     def knows(self, paragraph: str) -> bool:
-        """Whether `changes` has an answer."""
+        """Return whether `changes` has an answer."""
         return paragraph in self._changes
 
     def changes(self, paragraph: str) -> list[Change]:
-        """The changes of a paragraph, in its order; none before `correct`."""
+        """Return the changes of a paragraph, in its order; none before `correct`."""
         return [
             change for change in self._changes.get(paragraph, ()) if looked_up(change.before).lower() not in self._kept
         ]
 
     def correct(self, paragraph: str) -> None:
-        """Corrects a paragraph, and forgets the one that was corrected first if there are too many."""
+        """Correct a paragraph, and forget the one that was corrected first if there are too many."""
         [corrected] = self.corrector.correct([_LONE_RETURN.sub("\n", paragraph)])
         self._changes[paragraph] = corrected.changes
         if len(self._changes) > _MOST_PARAGRAPHS:
             self._changes.popitem(last=False)
 
     def keep(self, word: str) -> None:
-        """Leaves a word alone from now on."""
+        """Leave a word alone from now on."""
         self._kept.add(looked_up(word).lower())
 
 
@@ -121,7 +121,7 @@ class OpenDocuments:
         build_corrector: Callable[[], Corrector] | None,
         kept: Path | None,
     ) -> None:
-        """As `language_server`."""
+        """Store the model and the settings of `language_server`."""
         self._server, self._model = server, model
         self._number, self._delay = number, delay
         self._build_corrector, self._kept = build_corrector, kept
@@ -158,14 +158,14 @@ class OpenDocuments:
             self._publish(uri, [])
 
     async def complete(self, params: types.CompletionParams) -> types.CompletionList:
-        """The begun word, or the next words, and a correction of the word before."""
+        """Return the begun word, or the next words, and a correction of the word before."""
         corrector = None if self._corrections is None else self._corrections.corrector
         document, completions = await self._completions(params, corrector)
         items = completion_items(document, _position(params.position), completions) if document else []
         return types.CompletionList(is_incomplete=True, items=items)
 
     async def complete_inline(self, params: types.InlineCompletionParams) -> types.InlineCompletionList:
-        """As `complete`, but to be shown in grey at the cursor."""
+        """Return completions as `complete` does, but to be shown in grey at the cursor."""
         document, completions = await self._completions(params, None)
         return types.InlineCompletionList(
             inline_items(document, _position(params.position), completions) if document else []
@@ -174,7 +174,7 @@ class OpenDocuments:
     async def _completions(
         self, params: types.CompletionParams | types.InlineCompletionParams, corrector: Corrector | None
     ) -> tuple[Document | None, list[Completion]]:
-        """The document and its completions; none if it has changed by the time that they would be computed."""
+        """Return the document and its completions; none if it has changed by the time that they would be computed."""
         document = self._documents.get(params.text_document.uri)
         if document is None:
             return None, []
@@ -191,7 +191,7 @@ class OpenDocuments:
         return document, completions if document.version == version else []
 
     def quick_fixes(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """The quick fixes for the corrections in a range."""
+        """Return the quick fixes for the corrections in a range."""
         uri = params.text_document.uri
         document = self._documents.get(uri)
         if document is None or self._corrections is None:
@@ -206,7 +206,7 @@ class OpenDocuments:
         ]
 
     def keep(self, word: str) -> None:
-        """Leaves a word alone from now on, and adds it to the file of such words, if there is one."""
+        """Leave a word alone from now on, and add it to the file of such words, if there is one."""
         if self._corrections is None:
             return
         self._corrections.keep(word)
@@ -220,7 +220,7 @@ class OpenDocuments:
                 self._show_error(f"{self._kept}: cannot be written: {error.strerror}; the word is kept until you quit")
 
     async def prepare(self) -> None:
-        """Prepares the model for the first key press, and then the corrector, which may take seconds.
+        """Prepare the model for the first key press, and then the corrector, which may take seconds.
 
         All objects that exist by then are frozen, so that garbage collection does not scan them again: that took 100
         ms, in the middle of a key press.
@@ -239,7 +239,7 @@ class OpenDocuments:
             self._check_soon(uri)
 
     def _check_soon(self, uri: str) -> None:
-        """Schedules a check for corrections, once the user pauses."""
+        """Schedule a check for corrections, once the user pauses."""
         self._stop_check(uri)
         if self._corrections is not None:
             self._checks[uri] = asyncio.create_task(self._check(uri, self._corrections))
@@ -249,7 +249,7 @@ class OpenDocuments:
             task.cancel()
 
     async def _check(self, uri: str, corrections: Corrections) -> None:
-        """Corrects the paragraphs around the last change, one by one, so that completions come between them."""
+        """Correct the paragraphs around the last change, one by one, so that completions come between them."""
         await asyncio.sleep(_PAUSE_SECONDS)
         document = self._documents[uri]
         for paragraph in document.paragraphs(_CHECKED):
@@ -274,7 +274,7 @@ class OpenDocuments:
         )
 
     async def _on_model_thread(self, work: Callable[[], R]) -> R | None:
-        """The result of work with the model; where that is impossible, None, and the editor shows why, once."""
+        """Return the result of work with the model; where that is impossible, None, and the editor shows why, once."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except ChainruleError as error:
@@ -295,7 +295,7 @@ def language_server(
     build_corrector: Callable[[], Corrector] | None = None,
     kept: Path | None = None,
 ) -> LanguageServer:
-    """A server that completes with a model, ready to start: `start_io()` on it.
+    """Return a server that completes with a model, ready to start: `start_io()` on it.
 
     number: the most completions. delay: seconds without a key press before a completion is computed. build_corrector: a
     function that makes the corrector, called once the editor is connected. kept: the file to which words are added that

@@ -83,14 +83,14 @@ def lsp(
 
 
 def _run(server: LanguageServer) -> None:
-    """Talks with the editor until it says goodbye."""
+    """Talk with the editor until it says goodbye."""
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")  # which the server closes at the end
     with redirect_stdout(sys.stderr):  # standard output is the editor's
         server.start_io(sys.stdin.buffer, output)
 
 
 def _words_in(file: Path | None) -> list[str]:
-    """The words of a file; none if the file does not exist yet. Raises TextError."""
+    """Return the words of a file; none if the file does not exist yet. Raises TextError."""
     from chainrule.text.corpus.plain_text import lines_of
 
     if file is None or not file.exists():

@@ -30,13 +30,14 @@ _MOST_TOKENS = 512
 
 
 def changes(model: Model, text: str, instead: str = "", off: Sequence[str] = (), by: Replacement = "zero") -> Json:
-    """A text as it is, and as it is changed: the surprisal of its tokens, and the likeliest tokens after it.
+    """Return a text unchanged, and as it is changed: the surprisal of its tokens, and the likeliest tokens after it.
 
     instead: another text, in which a word is another, say; by default the same. off: parts of a Transformer whose
     outputs are replaced, such as 2.3, layer 2, head 3; 2.attention; 2.feed-forward; or 2, the whole layer. by: zero;
     mean, over the tokens up to there; or patch: `off` gets its outputs for the other text, which then is read only for
-    them. units: what can be switched off, by layer; empty for other models. Log-probabilities are in nats; in
-    surprisals <unk> has its own. Raises SettingError, with the name of a part that is not there; MarkerError.
+    them. units: what can be switched off, by layer; empty for other models. Log-probabilities are in nats; the
+    surprisal of <unk> is that of the token. Raises SettingError, with the name of a part that is not there;
+    MarkerError.
     """
     own = check_kind(model, CausalModel)
     units = _units(own)
@@ -63,7 +64,7 @@ def changes(model: Model, text: str, instead: str = "", off: Sequence[str] = (),
 
 
 def encoded(model: CausalModel, text: str, *, reads_at_once: bool) -> Tokens:
-    """The tokens of a text. reads_at_once: whether a network has to read them in one piece.
+    """Return the tokens of a text. reads_at_once: whether a network has to read them in one piece.
 
     Raises SettingError where there are too many; MarkerError.
     """
@@ -78,7 +79,7 @@ def encoded(model: CausalModel, text: str, *, reads_at_once: bool) -> Tokens:
 
 
 def _units(model: CausalModel) -> list[list[Unit]]:
-    """The parts of each layer; none of models without any."""
+    """Return the parts of each layer; none of models without any."""
     if not isinstance(model, CausalNetwork):
         return []
     from chainrule.features.inspect.intervention import has_units, units_of
@@ -93,7 +94,7 @@ def _name(unit: Unit) -> str:
 
 
 def _unit(name: str, units: list[list[Unit]]) -> Unit:
-    """Raises SettingError."""
+    """Return the part of the network with this name. Raises SettingError."""
     by_name = {_name(unit): unit for layer in units for unit in layer}
     if name in by_name:
         return by_name[name]
@@ -107,7 +108,7 @@ def _unit(name: str, units: list[list[Unit]]) -> Unit:
 
 
 def _read(model: CausalModel, tokens: Tokens, off: list[Unit], by: Removal | Tokens) -> Json:
-    """The surprisal of each token, and the likeliest after the last."""
+    """Return the surprisal of each token, and the likeliest after the last."""
     log_probs, after = _scored(model, tokens, off, by)
     [best_log_probs], [best] = top_of(after[None], _TOP)
     is_possible = np.isfinite(after)

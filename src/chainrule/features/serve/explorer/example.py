@@ -35,8 +35,10 @@ _MESSAGE = "MESSAGE"  # stands for a message, to see what a template writes arou
 
 
 def example_of(model: object) -> Json | None:
-    """text: a sentence. begin: its first half, without the white space after it. gap: the sentence with [MASK] in place
-    of the word in the middle. given: for a seq2seq model, the source. None for models that read no texts.
+    """Return an example for all views.
+
+    text: a sentence. begin: its first half, without the white space after it. gap: the sentence with [MASK] in place of
+    the word in the middle. given: for a seq2seq model, the source. None for models that read no texts.
     """
     if (kept := _kept(model)) is not None:
         return _parts(*kept)
@@ -46,8 +48,10 @@ def example_of(model: object) -> Json | None:
 
 
 def message_of(model: CausalModel, template: ChatTemplate) -> str | None:
-    """A message to begin a conversation with: what the user says in the sentence that the model's folder keeps, or the
-    whole sentence where that is no conversation. None without such a sentence.
+    """Return a message to begin a conversation with: what the user says in the sentence that the model's folder keeps,
+    or the whole sentence where that is no conversation.
+
+    None without such a sentence.
     """
     if (kept := _kept(model)) is None:
         return None
@@ -64,7 +68,7 @@ def message_of(model: CausalModel, template: ChatTemplate) -> str | None:
 
 
 def _kept(model: object) -> tuple[str, str | None] | None:
-    """The sentence of a folder, and the source that it was given, if any."""
+    """Return the sentence of a folder, and the source that it was given, if any."""
     kept = getattr(model, "record", {}).get("example")
     if not (isinstance(kept, dict) and isinstance(kept.get("text"), str) and kept["text"].strip()):
         return None
@@ -73,7 +77,7 @@ def _kept(model: object) -> tuple[str, str | None] | None:
 
 
 def _written(model: Model) -> str:
-    """The English sentence, or what the model writes."""
+    """Return the English sentence, or what the model writes."""
     ids = model.tokenizer.encode_texts([_ENGLISH]).ids
     if np.count_nonzero(ids == UNKNOWN) <= _UNKNOWN * len(ids) or not isinstance(model, CausalModel):
         return _ENGLISH

@@ -37,12 +37,13 @@ _SPECIAL = re.compile(
 
 
 def is_special(token: str) -> bool:
-    """Whether a token, as it is shown, stands for a boundary or a gap, not for text."""
+    """Return whether a token, as it is shown, stands for a boundary or a gap, not for text."""
     return _SPECIAL.fullmatch(token) is not None
 
 
 def overview(maps: Sequence[AttentionMap]) -> Json:
-    """Of each layer, of each head: a small picture, the entropy of a row in nats, and the shares of what it looks at.
+    """Return, of each head of each layer, a small picture, the entropy of a row in nats, and the shares of what it
+    looks at.
 
     picture: bytes in base64, `height` rows of `width`, 255 for the largest weight of all, 1. looks: the shares of the
     weight on the previous token, the first, the token itself, others that are the same, and separators (special tokens
@@ -106,7 +107,7 @@ def _kind(shares: dict[str, float], most: Json | None, entropy: float, possible:
 
 
 def _masks(own: AttentionMap, *, is_square: bool) -> dict[str, Bool[ndarray, "rows columns"]]:
-    """By what a head may look at: which columns these are, for each row."""
+    """Return, by what a head may look at, which columns these are, for each row."""
     shape = rows, columns = len(own.rows), len(own.columns)
     i, j = np.arange(rows)[:, None], np.arange(columns)[None]
     separators = np.array([k > 0 and _separates(token) for k, token in enumerate(own.columns)])
@@ -125,7 +126,8 @@ def _separates(token: str) -> bool:
 
 
 def _pictures(weights: Weights) -> tuple[ndarray, int, int]:
-    """The maps, the largest weight of each square of them in a pixel, so that thin lines stay; their height and width.
+    """Return the maps, the largest weight of each square of them in a pixel, so that thin lines stay; their height and
+    width.
 
     Weights from 0 to 1 become 0 to 255.
     """

@@ -38,7 +38,7 @@ _MOST_READ = 4096  # tokens, over all readings without a head, that are read for
 def beams(
     model: object, text: str, size: int, max_tokens: int, *, given: str | None = None, picture: Picture | None = None
 ) -> Json:
-    """All that a beam search considers: its tree, a drawing of it, and a sentence.
+    """Return all that a beam search considers: its tree, a drawing of it, and a sentence.
 
     text: the beginning of all hypotheses; if it is longer than `LONGEST`, its end is read. given, picture: as for
     `text_model`. Raises SettingError, TextError, MarkerError.
@@ -63,7 +63,7 @@ def beams(
 
 
 def _texts(searched: BeamTree) -> list[str]:
-    """The text of each hypothesis after the prompt, with the marks of boundaries."""
+    """Return the text of each hypothesis after the prompt, with the marks of boundaries."""
     nodes, decode = searched.tree.nodes, searched.tokenizer.decode
     paths: list[list[int]] = []
     for node in nodes:  # parents come before their children
@@ -92,7 +92,7 @@ def attention(
     given: str | None = None,
     picture: Picture | None = None,
 ) -> Json:
-    """The attention maps of one layer, an overview of all heads, and the titles of all layers; for captions, the
+    """Return the attention maps of one layer, an overview of all heads, and the titles of all layers; for captions, the
     picture as each token attends to it.
 
     layer: None for that of the head that tells most, see `overview`. special: the rows, and the columns, of tokens that
@@ -129,7 +129,7 @@ def attention(
 
 
 def _without_heads(model: CausalModel, text: str, layer: int, is_wanted: bool) -> Json:
-    """Whether heads can be removed and, if that is wanted, what each is worth."""
+    """Return whether heads can be removed and, if that is wanted, what each is worth."""
     from chainrule.features.inspect.intervention import has_units, log_probs_without, units_of
 
     engine, tokens = model.engine, model.tokenizer.encode_texts([text]).ids[:-1]
@@ -149,7 +149,7 @@ def _without_heads(model: CausalModel, text: str, layer: int, is_wanted: bool) -
 
 
 def _check_length(model: Model, text: str) -> None:
-    """Raises SettingError, of a model that does not attend whatever the length."""
+    """Raise SettingError, of a model that does not attend whatever the length."""
     from chainrule.neural.inspection import attending_network
     from chainrule.neural.network import check_length
 

@@ -58,8 +58,8 @@ LONGEST = 20_000  # characters of a text; the records say how much is left out
 
 
 def describe(model: object) -> Json:
-    """What the views must know of a model: whether it needs a source or picture; whether it fills gaps; whether it can
-    chat, and what with, see `message_of`; and its example, see `example_of`.
+    """Return what the views must know of a model: whether it needs a source or picture; whether it fills gaps; whether
+    it can chat, and what with, see `message_of`; and its example, see `example_of`.
     """
     given = "source" if isinstance(model, Seq2SeqModel) else "picture" if isinstance(model, CaptionModel) else None
     fills = isinstance(model, Model) and model.is_bidirectional
@@ -67,7 +67,7 @@ def describe(model: object) -> Json:
 
 
 def text_model(model: object, given: str | None, picture: Picture | None) -> Model:
-    """A model of single texts: a seq2seq model is given a source for this, a captioner a picture.
+    """Return a model of single texts: a seq2seq model is given a source for this, a captioner a picture.
 
     Raises SettingError, TextError, MarkerError.
     """
@@ -81,14 +81,14 @@ def text_model(model: object, given: str | None, picture: Picture | None) -> Mod
 
 
 def chosen(picture: Picture | None) -> Picture:
-    """The picture, if there is one. Raises SettingError."""
+    """Return the picture, if there is one. Raises SettingError."""
     if picture is None:
         raise SettingError("this model describes pictures; choose one first")
     return picture
 
 
 def _chat(model: object) -> Json:
-    """Whether a model can chat, and a first message in its language, null where its folder has none."""
+    """Return whether a model can chat, and a first message in its language, null where its folder has none."""
     if not isinstance(model, CausalModel):
         return {"chats": False}
     try:
@@ -102,13 +102,13 @@ _LIKELIER = 10  # tokens named of each rank
 
 
 def surprisals(model: Model, text: str, by: By = "tokens") -> Json:
-    """The surprisal of each unit of a text, its end last, and its sum. Of a text longer than `LONGEST`, the beginning
-    is read.
+    """Return the surprisal of each unit of a text, its end last, and its sum.
 
-    `shown` is a unit as people read it, `is_part` whether it begins or ends inside a character.
-    Log-probabilities are in nats, spelling of unknown words included in `text_log_prob`. Of short texts, tokens have a
-    `rank`: how many were likelier, plus one; and words a `whole_log_prob`, with the end of the word in place of that of
-    the word before it, see `word_figures`. Raises SettingError, MarkerError.
+    Of a text longer than `LONGEST`, the beginning is read. `shown` is a unit as people read it, `is_part` whether it
+    begins or ends inside a character. Log-probabilities are in nats, spelling of unknown words included in
+    `text_log_prob`. Of short texts, tokens have a `rank`: how many were likelier, plus one; and words a
+    `whole_log_prob`, with the end of the word in place of that of the word before it, see `word_figures`. Raises
+    SettingError, MarkerError.
     """
     continues = check_kind(model, CausalModel)
     read = text[:LONGEST]
@@ -159,7 +159,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _shown_units(tokenizer: Tokenizer, units: list[Json], by: By) -> list[str]:
-    """Units as people read them."""
+    """Return units as people read them."""
     if by == "bytes":  # those that are no character are written as \\xe2
         return [
             show_unseen(re.sub(r"^\\x(..)$", lambda match: f"<{match[1].upper()}>", unit["text"])) for unit in units
@@ -173,7 +173,7 @@ _MOST = 2000  # different tokens after a context whose counts are worked out
 
 
 def backoff_chain(model: CausalModel, state: Any, ids: Tokens, best: Tokens) -> Json:
-    """For an n-gram table: what it has after each context, the longest first; nothing for other models.
+    """Return, for an n-gram table, what it has after each context, the longest first; nothing for other models.
 
     ids: the text, which `state` has read. Of each of the best tokens, log_probs and counts are null where it is not
     among those after a context. counts, and total, their sum over all tokens, are null where they cannot be worked out
@@ -214,7 +214,7 @@ def backoff_chain(model: CausalModel, state: Any, ids: Tokens, best: Tokens) -> 
 
 
 def shown_tokens(tokenizer: Tokenizer, ids: Tokens) -> list[str]:
-    """The tokens as they are shown, <s> among them."""
+    """Return the tokens as they are shown, <s> among them."""
     return ["<s>" if token == BEGIN else shown for token, shown in zip(ids, tokenizer.shown(ids.tolist()), strict=True)]
 
 
@@ -226,7 +226,7 @@ def _counts(
     discounts: dict[int, list[float]],
     smoothing: str | None,
 ) -> tuple[int | None, list[int | None]]:
-    """The sum of the counts after a context, and those of the best tokens; None where they are unknown."""
+    """Return the sum of the counts after a context, and those of the best tokens; None where they are unknown."""
     unknown: list[int | None] = [None] * len(best)
     values = discounts.get(step.context_length + 1)
     if not values or not step.context_length or not 0 < (step.continuations or 0) <= _MOST:
@@ -247,7 +247,7 @@ _CONTEXT = 8  # tokens named of the text
 
 
 def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig | None = None) -> Json:
-    """The likeliest next tokens after a text, or, for a bidirectional model, the tokens that fill its gaps.
+    """Return the likeliest next tokens after a text, or, for a bidirectional model, the tokens that fill its gaps.
 
     Of each token: `shown`, as people read it; its probability, as `CausalModel.next` gives it; `drawn`, the probability
     after the settings, 0 where they cut it; and `added`, the text that it appends, null for a token that is never
@@ -270,7 +270,7 @@ def _named_gap(tokenizer: Tokenizer, gap: list[tuple[str, float]]) -> list[Json]
 
 
 def completions(model: Model, text: str, top: int = 20) -> Json:
-    """The likeliest whole words, as `CausalModel.complete` gives them. Raises as `next_words`."""
+    """Return the likeliest whole words, as `CausalModel.complete` gives them. Raises as `next_words`."""
     read = text[-LONGEST:]
     words = [
         {"text": word.text, "added": word.added, "log_prob": word.log_prob, "prob": math.exp(word.log_prob)}
@@ -321,7 +321,7 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
 
 
 def _texts_added(tokenizer: Tokenizer, ids: Tokens, best: Tokens, text: str) -> list[str | None]:
-    """What each token appends to the text as it was typed."""
+    """Return what each token appends to the text as it was typed."""
     vocabulary = tokenizer.vocabulary
     before = [vocabulary.token_bytes(int(token)) for token in ids[-1:]]
     # White space at the end of the text that the tokenizer drops is the one that it puts before the next word.
@@ -338,7 +338,7 @@ def _texts_added(tokenizer: Tokenizer, ids: Tokens, best: Tokens, text: str) -> 
 
 
 def _components(model: CausalModel, state: Any, best: Tokens) -> Json:
-    """For a mixture: the name and the weight of each component, and the probabilities that it gives."""
+    """Return, for a mixture, the name and the weight of each component, and the probabilities that it gives."""
     engine = model.language_model
     if not isinstance(engine, LinearMixture | LogLinearMixture | AdaptiveMixture):
         return {}
@@ -356,7 +356,9 @@ def _components(model: CausalModel, state: Any, best: Tokens) -> Json:
 
 
 def _layers(model: CausalModel, ids: Tokens, best: Tokens) -> Json:
-    """For a network of several layers: the token that each would predict, and its probabilities of the best tokens."""
+    """Return, for a network of several layers, the token that each would predict, and its probabilities of the best
+    tokens.
+    """
     if not isinstance(model, CausalNetwork):
         return {}
     from chainrule.neural.language_model import NeuralModel

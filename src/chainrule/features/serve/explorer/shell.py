@@ -73,7 +73,7 @@ def explore(
 
 
 def _write_page(models: Sequence[str], output: Path | None, settings: dict[str, Any], *, overwrite: bool) -> None:
-    """Writes the explorer as one file."""
+    """Write the explorer as one file."""
     from chainrule.features.serve.explorer.offline.page import check_page_file
     from chainrule.features.serve.explorer.offline.page import explore as explore_without_server
 
@@ -96,7 +96,7 @@ class Explorer(NamedTuple):
 
 
 def explorer_of(models: Sequence[str]) -> Explorer | None:
-    """The explorer of saved models, if there are any; it opens with the surprisal of the first two."""
+    """Return the explorer of saved models, if there are any; it opens with the surprisal of the first two."""
     if not models:
         return None
     names = [Path(os.path.abspath(model)).name for model in models]
@@ -108,7 +108,7 @@ def explorer_of(models: Sequence[str]) -> Explorer | None:
 
 
 def _open_browser(page: str) -> None:
-    """Opens the page if this machine has a screen: in a terminal, a text browser would take it over."""
+    """Open the page if this machine has a screen: in a terminal, a text browser would take it over."""
     import sys
     import threading
     import webbrowser

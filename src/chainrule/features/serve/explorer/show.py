@@ -47,7 +47,7 @@ class TextView:
         return render("shown.html.j2", **self._parts())
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes a self-contained page, .html. Raises OutputError, SettingError."""
+        """Write a self-contained page, .html. Raises OutputError, SettingError."""
         target = Path(path)
         if target.suffix.lower() != ".html":
             raise SettingError(f"{target}: the name of a page must end in .html")
@@ -56,7 +56,7 @@ class TextView:
             file.write(render("shown_page.html.j2", title=f"“{self.text[:60]}”", **self._parts()).encode())
 
     def _parts(self) -> Json:
-        """The values that the templates show."""
+        """Return the values that the templates show."""
         sums = [
             _sum_of(record, name) for record, name in ((self.surprisal, "bits"), (self.other, "beside it")) if record
         ]
@@ -80,7 +80,7 @@ def show(
     by: By = "tokens",
     top: int = 10,
 ) -> TextView:
-    """A text in the colours of its surprisal, and the likeliest tokens after it, for a notebook or a page.
+    """Return a text in the colours of its surprisal, and the likeliest tokens after it, for a notebook or a page.
 
     other: a second model; colours then show where either is more surprised than the other. given: the source, for a
     seq2seq model, or the picture, for a captioner. by: tokens, words, characters or bytes. A model that fills gaps
@@ -113,7 +113,7 @@ def _sum_of(record: Json, name: str) -> str:
 
 
 def _pieces(record: Json, other: Json | None) -> list[Json]:
-    """The units in order, and what is between them, each with its colour and hint."""
+    """Return the units in order, and what is between them, each with its colour and hint."""
     others = {(unit["start_byte"], unit["stop_byte"]): unit for unit in ([] if other is None else other["units"])}
     pieces, end, normalised = [], 0, record["normalised"]
     for unit in record["units"]:
@@ -139,7 +139,9 @@ def _pieces(record: Json, other: Json | None) -> list[Json]:
 
 
 def _colours(bits: float, *, compares: bool = False) -> Json:
-    """The colours behind a text and of its letters, in light and dark mode, for bits or for a difference of bits."""
+    """Return the colours behind a text and of its letters, in light and dark mode, for bits or for a difference of
+    bits.
+    """
     share = min(1.0, abs(bits) / (_STRONGEST / 4 if compares else _STRONGEST)) ** 0.75
     if compares:
         end = LINES[0] if bits < 0 else LINES[1]
@@ -155,7 +157,7 @@ def _bits(unit: Json) -> float:
 
 
 def _bar(token: Json, tokens: list[Json]) -> Json:
-    """A row of the table, with the length of its bar in percent of the longest."""
+    """Return a row of the table, with the length of its bar in percent of the longest."""
     longest = max(one["prob"] for one in tokens)
     return {
         "token": token["shown"],
@@ -180,7 +182,7 @@ _TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", 
 
 @cache
 def page_files() -> dict[str, tuple[bytes, str]]:
-    """The content and the media type of each file, by its path below the page's address."""
+    """Return the content and the media type of each file, by its path below the page's address."""
     static = files("chainrule.features.serve.explorer") / "static"
     contents = {
         folder + file.name: file.read_bytes()

@@ -38,7 +38,7 @@ _GUESSES = 3
 
 
 def way(model: Model, text: str, sampling: SamplingConfig | None = None, seed: int = 1) -> Json:
-    """The way of a text through a model, up to the token that is drawn.
+    """Return the way of a text through a model, up to the token that is drawn.
 
     The record of `next_words`, with `way`, its kind and steps; `logits` of the tokens, null where there are none; and
     `picked`, the token that `generate` with this seed begins with, and what it appends. Of parts of a Transformer,
@@ -71,7 +71,8 @@ def way(model: Model, text: str, sampling: SamplingConfig | None = None, seed: i
 
 
 def _steps(model: CausalModel, ids: Tokens) -> Any:
-    """A function from the likeliest tokens to the steps before them; None of an n-gram model, whose chain says all.
+    """Return a function from the likeliest tokens to the steps before them; None of an n-gram model, whose chain says
+    all.
 
     Raises SettingError.
     """
@@ -94,7 +95,9 @@ def _steps(model: CausalModel, ids: Tokens) -> Any:
 
 
 def _transformer(model: CausalModel, engine: NeuralModel, ids: Tokens, best: Tokens) -> Json:
-    """What each part of a Transformer adds at the last token, and its shares of the logits of the likeliest tokens."""
+    """Return what each part of a Transformer adds at the last token, and its shares of the logits of the likeliest
+    tokens.
+    """
     from chainrule.neural.inspection import added_by_part, attention_of_last
 
     window = engine.last_window(ids)
@@ -124,7 +127,7 @@ def _transformer(model: CausalModel, engine: NeuralModel, ids: Tokens, best: Tok
 
 
 def _recurrent(model: CausalModel, ids: Tokens) -> Json:
-    """The gates and the state of each layer, by unit, along the last tokens."""
+    """Return the gates and the state of each layer, by unit, along the last tokens."""
     from chainrule.neural.inspection import gates_of_text
 
     read, layers = gates_of_text(model.engine, ids)
@@ -153,7 +156,7 @@ def _logits(model: CausalModel, ids: Tokens, best: Tokens) -> list[float] | None
 
 
 def lens(model: Model, text: str) -> Json:
-    """What each layer of a network would predict after each token of a text: the logit lens.
+    """Return what each layer of a network would predict after each token of a text: the logit lens.
 
     guesses: by token that is read, the likeliest tokens with their probabilities. of_next: the probability of the token
     that follows, null after the last. Raises SettingError, MarkerError.
@@ -186,7 +189,9 @@ def lens(model: Model, text: str) -> Json:
 
 
 def _names(model: CausalModel, ids: Tokens, window: Tokens) -> list[str]:
-    """The tokens in the window of a network, as they are shown; the first of all that it reads is its beginning."""
+    """Return the tokens in the window of a network, as they are shown; the first of all that it reads is its
+    beginning.
+    """
     return (
         names_of_read(model.tokenizer, model.record, window)
         if len(window) > len(ids)
@@ -195,5 +200,5 @@ def _names(model: CausalModel, ids: Tokens, window: Tokens) -> list[str]:
 
 
 def _floats(array: Float32[ndarray, "*shape"]) -> str:
-    """float32 numbers, little-endian, in base64."""
+    """Return float32 numbers, little-endian, in base64."""
     return base64.b64encode(np.ascontiguousarray(np.nan_to_num(array), "<f4").tobytes()).decode()

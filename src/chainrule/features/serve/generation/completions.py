@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def answer_head(served: ServedModel, id_prefix: str, kind: str) -> Json:
-    """The fields that an answer and all its chunks begin with."""
+    """Return the fields that an answer and all its chunks begin with."""
     return {
         "id": f"{id_prefix}-{uuid.uuid4().hex}",
         "object": kind,
@@ -61,7 +61,7 @@ def answer_head(served: ServedModel, id_prefix: str, kind: str) -> Json:
 
 
 def token_usage(prompt_tokens: int, completion_tokens: int) -> Json:
-    """The numbers of tokens that a request has used."""
+    """Return the numbers of tokens that a request has used."""
     return {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
@@ -70,7 +70,9 @@ def token_usage(prompt_tokens: int, completion_tokens: int) -> Json:
 
 
 async def chunks_of(ticket: PendingRequest, choices: Mapping[int, Choice]) -> AsyncIterator[tuple[int, Chunk]]:
-    """The new chunks of texts, each with its text's index, until all have ended. Raises what the work raised."""
+    """Yield the new chunks of all texts, each with its text's index, until all have ended. Raises what the work
+    raised.
+    """
     open_choices = dict(choices)
     while open_choices:
         await ticket.wait()
@@ -89,13 +91,13 @@ class Answer(Protocol):
     """An answer whose work has been submitted."""
 
     async def record(self) -> Json:
-        """The whole answer. Raises what the work raised."""
+        """Return the whole answer. Raises what the work raised."""
 
     def chunks(self) -> AsyncIterator[Json]:
-        """The answer, piece by piece. Raises what the work raised."""
+        """Return the answer, piece by piece. Raises what the work raised."""
 
     def abandon(self) -> None:
-        """Drops what is left of the work."""
+        """Drop what is left of the work."""
 
 
 class CompletionAnswer:
@@ -103,7 +105,7 @@ class CompletionAnswer:
 
     @classmethod
     async def of(cls, served: ServedModel, body: CompletionBody) -> CompletionAnswer:
-        """Raises ApiError."""
+        """Submit the work of a request, and return its answer. Raises ApiError."""
         body = with_suffix(served, body)
         return cls(served, body, await asyncio.to_thread(form_of_request, body, served))
 
@@ -162,7 +164,7 @@ class CompletionAnswer:
             served.scheduler.submit(work)
 
     async def record(self) -> Json:
-        """The whole answer, once all texts have ended. Raises what the work raised."""
+        """Return the whole answer, once all texts have ended. Raises what the work raised."""
         try:
             await self.ticket.wait_until_done()
         finally:
@@ -189,7 +191,7 @@ class CompletionAnswer:
         return {**self._head, "choices": entries, "usage": self._usage(used)}
 
     async def chunks(self) -> AsyncIterator[Json]:
-        """The answer, piece by piece. Raises what the work raised."""
+        """Yield the answer, piece by piece. Raises what the work raised."""
         try:
             while self.scoring is not None and not self.scoring.is_done:
                 await self.ticket.wait()
@@ -213,7 +215,7 @@ class CompletionAnswer:
             self.abandon()
 
     def abandon(self) -> None:
-        """Drops what is left of the work."""
+        """Drop what is left of the work."""
         self._served.abandon(self.ticket)
 
     def _chunk(self, index: int, text: str, rows: TokenRows | None, reason: str | None) -> Json:
@@ -228,14 +230,14 @@ class CompletionAnswer:
         return token_usage(sum(len(prompt.ids) for prompt in self._prompts), completion_tokens)
 
     def _rows(self, prompt: int | None, chosen: list[ChosenToken]) -> TokenRows:
-        """The tokens of a prompt, if its index is given, and of a text after it."""
+        """Return the tokens of a prompt, if its index is given, and of a text after it."""
         if prompt is None:
             return _chosen_rows(chosen)
         rows = self._prompt_rows(prompt)
         return join_rows([rows, _chosen_rows(chosen)])._replace(unknown=rows.unknown) if chosen else rows
 
     def _prompt_rows(self, index: int) -> TokenRows:
-        """A prompt's tokens. The first has no log-probability, since clients take it for the beginning."""
+        """Return a prompt's tokens. The first has no log-probability, since clients take it for the beginning."""
         assert self.scoring is not None
         prompt, log_probs = self._prompts[index], self.scoring.log_probs[index]
         tops = self.scoring.tops[index] if self.scoring.top else None
@@ -246,8 +248,9 @@ class CompletionAnswer:
         return TokenRows(prompt.ids, log_probs, tops, prompt.offsets, unknown=min(1, len(prompt.ids)))
 
     def _prompt_logprobs(self, index: int) -> list[Json | None]:
-        """A prompt's tokens as vLLM shows them: by id, with the likeliest ones in their places. rank: None if it is not
-        among them.
+        """Return a prompt's tokens as vLLM shows them: by id, with the likeliest ones in their places.
+
+        rank: None if it is not among them.
         """
         rows, names = self._prompt_rows(index), self._served.names
         shown: list[Json | None] = []
@@ -284,23 +287,26 @@ class WholeAnswer:
     """An answer that is whole from the start, such as captions: a stream of it has one chunk for each choice."""
 
     def __init__(self, head: Json, entries: list[Json], usage: Json, *, wants_usage: bool, is_chat: bool) -> None:
-        """entries: the text and the reason why it ended, of each choice. is_chat: whether it answers a conversation."""
+        """Store the parts of the answer.
+
+        entries: the text and the reason why it ended, of each choice. is_chat: whether it answers a conversation.
+        """
         self._head, self._entries, self._usage = head, entries, usage
         self._wants_usage, self._is_chat = wants_usage, is_chat
 
     async def record(self) -> Json:
-        """As `Answer.record`."""
+        """Implement `Answer.record`."""
         return {**self._head, "choices": self._choices("message"), "usage": self._usage}
 
     async def chunks(self) -> AsyncIterator[Json]:
-        """As `Answer.chunks`."""
+        """Implement `Answer.chunks`."""
         for choice in self._choices("delta"):
             yield {**self._head, "choices": [choice]}
         if self._wants_usage:
             yield {**self._head, "choices": [], "usage": self._usage}
 
     def abandon(self) -> None:
-        """As `Answer.abandon`."""
+        """Implement `Answer.abandon`."""
 
     def _choices(self, name: str) -> list[Json]:
         choices = []
@@ -316,15 +322,15 @@ def _finish_reason(chunk: Chunk, reader: CallReader) -> str | None:
 
 
 def _default_max_tokens(context: int | None, prompt_tokens: int) -> int:
-    """How long an answer to a conversation may be where the request does not say: as long as there is room."""
+    """Return how long an answer to a conversation may be where the request does not say: as long as there is room."""
     most = CHAT_LIMITS.max_tokens
     return most if context is None else max(1, min(most, context - prompt_tokens))
 
 
 def _chat_prompt(served: ServedModel, body: ChatBody, messages: list[Any], given: int | None) -> ChatPrompt:
-    """What the model reads: all messages, or the last ones, where the request says so. Raises SettingError, ApiError.
+    """Return what the model reads: all messages, or the last ones, where the request says so.
 
-    given: the most tokens of the answer, if the request says it.
+    Raises SettingError, ApiError. given: the most tokens of the answer, if the request says it.
     """
     chat_model, context = served.causal.chat_model, served.context
     if variables := body.template_variables(chat_model.format.template.reads):
@@ -353,7 +359,7 @@ class ChatAnswer:
 
     @classmethod
     async def of(cls, served: ServedModel, body: ChatBody) -> ChatAnswer:
-        """Raises ApiError."""
+        """Submit the work of a request, and return its answer. Raises ApiError."""
         if body.chat_template is not None:
             raise ApiError(400, "chat_template: templates of requests are not run; leave it out", param="chat_template")
         if body.prompt_logprobs is not None:
@@ -388,7 +394,7 @@ class ChatAnswer:
         return cls(served, body, ticket, choices, len(prompt.tokens), tools)
 
     async def record(self) -> Json:
-        """The whole answer, once all texts have ended. Raises what the work raised."""
+        """Return the whole answer, once all texts have ended. Raises what the work raised."""
         try:
             await self._ticket.wait_until_done()
         finally:
@@ -407,7 +413,7 @@ class ChatAnswer:
         return {**self._head, "choices": entries, "usage": token_usage(self._prompt_tokens, used)}
 
     async def chunks(self) -> AsyncIterator[Json]:
-        """The answer, piece by piece. Raises what the work raised."""
+        """Yield the answer, piece by piece. Raises what the work raised."""
         try:
             used = 0
             for index in range(len(self._choices)):
@@ -431,7 +437,7 @@ class ChatAnswer:
             self.abandon()
 
     def abandon(self) -> None:
-        """Drops what is left of the work."""
+        """Drop what is left of the work."""
         self._served.abandon(self._ticket)
 
     def _chunk(self, index: int, delta: Json, logprobs: Json | None, reason: str | None) -> Json:
@@ -441,7 +447,10 @@ class ChatAnswer:
         }
 
     def _logprobs(self, chosen: list[ChosenToken], before: int | None) -> Json | None:
-        """before: the token before them, if there is one."""
+        """Return the log-probabilities of tokens; None if the request does not ask for them.
+
+        before: the token before them, if there is one.
+        """
         if not self._body.logprobs:
             return None
         content = []

@@ -44,7 +44,7 @@ _TOKENS = 1  # of a gap, where the request does not say
 
 
 def gap_prompts(served: ServedModel, prompts: Sequence[Prompt], suffix: str) -> list[Prompt]:
-    """What a causal model reads to fill the gap between each prompt and a suffix. Raises ApiError."""
+    """Return what a causal model reads to fill the gap between each prompt and a suffix. Raises ApiError."""
     begin, before, after, gap = _gap_tokens(served)
     [rest] = encode_prompts(suffix, served.tokenizer, 1, param="suffix")
     return [
@@ -60,7 +60,9 @@ def gap_prompts(served: ServedModel, prompts: Sequence[Prompt], suffix: str) -> 
 
 
 def with_suffix(served: ServedModel, body: CompletionBody) -> CompletionBody:
-    """The request with prompt and suffix apart, where an editor has put both, with the tokens of the gap, into one."""
+    """Return the request with prompt and suffix apart, where an editor has put both, with the tokens of the gap, into
+    one.
+    """
     text = body.prompt
     if body.suffix or not isinstance(text, str) or not text.startswith("<") or (encoder := _encoder(served)) is None:
         return body
@@ -73,7 +75,7 @@ def with_suffix(served: ServedModel, body: CompletionBody) -> CompletionBody:
 
 
 def _encoder(served: ServedModel) -> OpenPromptEncoder | None:
-    """What encodes the special tokens of a model of others."""
+    """Return the encoder of the special tokens of a model that others trained; None for other models."""
     if not served.reads_prompts or (origin := served.causal.parts.record.get("hugging_face")) is None:
         return None
     from chainrule.models.files.origin import OpenPromptEncoder
@@ -83,7 +85,7 @@ def _encoder(served: ServedModel) -> OpenPromptEncoder | None:
 
 
 def _gap_tokens(served: ServedModel) -> list[Int32[ndarray, " tokens"]]:
-    """What a model has learned to read before all, the prompt, the suffix and the gap. Raises ApiError."""
+    """Return what a model has learned to read before all, the prompt, the suffix and the gap. Raises ApiError."""
     if (encoder := _encoder(served)) is not None:
         from chainrule.models.files.origin import variables_of
 
@@ -110,7 +112,7 @@ class MaskedGap:
     """A gap that a masked model fills in each prompt of a request."""
 
     def __init__(self, served: ServedModel, model: MaskedModel, body: CompletionBody) -> None:
-        """Raises ApiError."""
+        """Check the request, and store its prompts. Raises ApiError."""
         given = {name for name, value in body.model_dump(exclude_none=True).items() if value not in (False, [], {})}
         if others := sorted(given - {*_OF_GAPS, *_DRAWN} - set(body.ignored)):
             message = f"{others[0]}: not supported where a masked model fills a gap; leave it out"
@@ -135,7 +137,7 @@ class MaskedGap:
         self.prompt_tokens = sum(len(sequence) - self.tokens for sequence in self._sequences)
 
     def _sequence(self, served: ServedModel, prompt: str) -> Int32[ndarray, " T"]:
-        """A prompt, masks and the suffix. Raises ApiError."""
+        """Return a prompt, masks and the suffix. Raises ApiError."""
         tokenizer = self._model.tokenizer
         space = "" if tokenizer.name in ("character", "byte") else " "
         gap = space + space.join([_MASK] * self.tokens) + space
@@ -153,7 +155,7 @@ class MaskedGap:
         return self._prompts
 
     def texts(self, first: int, last: int) -> list[str]:
-        """What fills the gaps of some prompts, `n` texts of each. Raises SettingError."""
+        """Return what fills the gaps of some prompts, `n` texts of each. Raises SettingError."""
         return [self._filled(place, number) for place in range(first, last) for number in range(self._n)]
 
     def _filled(self, place: int, number: int) -> str:
@@ -167,7 +169,7 @@ class MaskedGap:
         return self._between(self._prompts[place], self._model.tokenizer.decode(tokens[gaps]))
 
     def _between(self, prompt: str, text: str) -> str:
-        """The text of a gap, with the spaces that separate it from its neighbours."""
+        """Return the text of a gap, with the spaces that separate it from its neighbours."""
         if self._model.tokenizer.name in ("character", "byte"):
             return text
         before = " " if prompt and not prompt[-1].isspace() else ""

@@ -19,7 +19,7 @@ _DATA_ADDRESS = re.compile(r"data:image/(?:png|jpeg);base64,")  # as web pages a
 
 
 def picture_of(data: str, number: int, most_pixels: int, param: str = "input") -> Picture:
-    """Decodes a picture.
+    """Decode a picture.
 
     number: its index among the request's pictures, from 0. param: the field that has them.
     Raises ApiError; SettingError without Pillow.
@@ -32,7 +32,7 @@ def picture_of(data: str, number: int, most_pixels: int, param: str = "input") -
 
 
 def check_pixels(pictures: Sequence[str], most_pixels: int, param: str = "input") -> None:
-    """Raises ApiError if pictures have more pixels together, by their headers; SettingError without Pillow."""
+    """Raise ApiError if pictures have more pixels together, by their headers; SettingError without Pillow."""
     pixels = 0
     for number, data in enumerate(pictures):
         try:
@@ -45,7 +45,7 @@ def check_pixels(pictures: Sequence[str], most_pixels: int, param: str = "input"
 
 
 def _file_of(data: str, number: int, param: str) -> bytes:
-    """Raises ApiError."""
+    """Return the bytes of a file in base64. Raises ApiError."""
     begin = match.end() if (match := _DATA_ADDRESS.match(data)) else 0
     try:
         return base64.b64decode(data[begin:].encode(), validate=True)

@@ -42,7 +42,9 @@ class Prompt(NamedTuple):
         return self.ids[1:] if self.is_marked else self.ids
 
     def last(self, most: int) -> Prompt:
-        """The last tokens of the prompt, at most so many, as a prompt; a marker before them is not one of them."""
+        """Return the last tokens of the prompt, at most so many, as a prompt; a marker before them is not one of
+        them.
+        """
         if len(self.read) <= most:
             return self
         first = len(self.ids) - most
@@ -54,7 +56,7 @@ class Prompt(NamedTuple):
 
 
 def encode_prompts(value: Any, tokenizer: Tokenizer, most: int, *, param: str = "prompt") -> list[Prompt]:
-    """The prompts of a request: a text, several texts, token ids, or several lists of them.
+    """Return the prompts of a request: a text, several texts, token ids, or several lists of them.
 
     [] or "" is an empty prompt: the text begins. most: the most prompts. Raises ApiError.
     """
@@ -76,14 +78,16 @@ def encode_prompts(value: Any, tokenizer: Tokenizer, most: int, *, param: str = 
 
 
 def encode_text(text: str, tokenizer: Tokenizer, *, param: str = "prompt") -> list[int]:
-    """The ids of a text; a text that is nothing but <s> or </s> is that marker. Raises ApiError."""
+    """Return the ids of a text; a text that is nothing but <s> or </s> is that marker. Raises ApiError."""
     if text in MARKER_TOKENS[1:]:
         return [MARKER_TOKENS.index(text)]
     return encode_prompts(text, tokenizer, 1, param=param)[0].ids.tolist()
 
 
 def marker_error(marker: str, param: str, way_out: str = "") -> ApiError:
-    """The error of a field whose text has a literal marker. way_out: what the user can do other than remove it."""
+    """Return the error of a field whose text has a literal marker. way_out: what the user can do other than
+    remove it.
+    """
     message = f"{param} has a literal {marker}, which is a marker of the model; remove it{way_out}"
     return ApiError(400, message, param=param, code="marker_in_text")
 
@@ -126,7 +130,7 @@ def _of_ids(rows: Sequence[Int32[ndarray, " T"]], tokenizer: Tokenizer) -> list[
 
 
 def _aligned(ids: Int32[ndarray, " T"], alignment: Alignment, written: bytes, ends: np.ndarray) -> list[Prompt]:
-    """Cuts an alignment of several documents into prompts. written: the tokens, a line for each prompt."""
+    """Cut an alignment of several documents into prompts. written: the tokens, a line for each prompt."""
     begins_character = (alignment.text & 0xC0) != 0x80
     characters = np.concatenate([[0], np.cumsum(begins_character)])
     text = alignment.text.tobytes()

@@ -34,7 +34,7 @@ def _unsupported(param: str, why: str) -> ApiError:
 
 
 def chat_body_of(body: ResponseBody) -> ChatBody:
-    """A request as one of /v1/chat/completions. Raises ApiError."""
+    """Return a request as one of /v1/chat/completions. Raises ApiError."""
     for name in _NEEDS_STATE:
         if getattr(body, name) is not None:
             raise _unsupported(name, "nothing is stored here; send the whole conversation as input")
@@ -100,7 +100,7 @@ def _tool_choice(choice: Any) -> Any:
 
 
 def _messages(body: ResponseBody) -> list[Json]:
-    """The conversation, which begins with the instructions. Raises ApiError."""
+    """Return the conversation, which begins with the instructions. Raises ApiError."""
     items = [{"role": "user", "content": body.input}] if isinstance(body.input, str) else _listed("input", body.input)
     messages: list[Json] = []
     for number, item in enumerate(items, 1):
@@ -132,7 +132,10 @@ class ResponseAnswer:
 
     @classmethod
     async def of(cls, body: ResponseBody, ask: Callable[[ChatBody], Awaitable[Answer]]) -> ResponseAnswer:
-        """ask: submits a conversation. Raises ApiError, which names the fields of this request."""
+        """Submit a request as a conversation, and return its answer.
+
+        ask: submits a conversation. Raises ApiError, which names the fields of this request.
+        """
         conversation = chat_body_of(body)
         try:
             return cls(body, await ask(conversation))
@@ -149,7 +152,7 @@ class ResponseAnswer:
         self._number = 0
 
     async def record(self) -> Json:
-        """As `Answer.record`."""
+        """Implement `Answer.record`."""
         record = await self._answer.record()
         [choice] = record["choices"]
         message, output = choice["message"], []
@@ -164,7 +167,7 @@ class ResponseAnswer:
         return self._response(record["model"], output, choice["finish_reason"], record["usage"])
 
     async def chunks(self) -> AsyncIterator[Json]:
-        """The events of the answer. Raises what the work raised."""
+        """Yield the events of the answer. Raises what the work raised."""
         output: list[Json] = []
         item: _Message | _Call | None = None
         reason, usage, model = "stop", None, self._body.model
@@ -211,7 +214,7 @@ class ResponseAnswer:
         yield self._event(f"response.{response['status']}", response=response)
 
     def abandon(self) -> None:
-        """As `Answer.abandon`."""
+        """Implement `Answer.abandon`."""
         self._answer.abandon()
 
     def _event(self, type: str, **fields: Any) -> Json:
@@ -219,7 +222,7 @@ class ResponseAnswer:
         return {"type": type, "sequence_number": self._number - 1, **fields}
 
     def _response(self, model: str | None, output: list[Json], reason: str | None, usage: Json | None) -> Json:
-        """reason: why the answer ended; None while it grows."""
+        """Return the fields of the response. reason: why the answer ended; None while it grows."""
         body = self._body
         status = {None: "in_progress", "length": "incomplete"}.get(reason, "completed")
         return {
@@ -267,11 +270,11 @@ class _Message:
         self._shows_logprobs = shows_logprobs
 
     def record(self, status: str) -> Json:
-        """The item, as answers have it."""
+        """Return the item, as answers have it."""
         return {"type": "message", "id": self._id, "status": status, "role": "assistant", "content": [self._part()]}
 
     def opened(self, index: int) -> Iterator[Json]:
-        """The events with which it begins. index: of the item in the answer."""
+        """Yield the events with which it begins. index: of the item in the answer."""
         yield {
             "type": "response.output_item.added",
             "output_index": index,
@@ -280,14 +283,14 @@ class _Message:
         yield {"type": "response.content_part.added", **self._place(index), "part": self._part()}
 
     def add(self, text: str, logprobs: list[Json]) -> Json:
-        """Adds to the text; the event of it, without the item's index."""
+        """Add to the text, and return the event of it, without the item's index."""
         self._text += text
         self.logprobs += logprobs
         place = {"item_id": self._id, "content_index": 0}
         return {"type": "response.output_text.delta", **place, "delta": text, "logprobs": list(logprobs)}
 
     def closed(self, index: int) -> Iterator[Json]:
-        """The events with which it ends."""
+        """Yield the events with which it ends."""
         done = {"text": self._text, "logprobs": self.logprobs}
         yield {"type": "response.output_text.done", **self._place(index), **done}
         yield {"type": "response.content_part.done", **self._place(index), "part": self._part()}
@@ -308,21 +311,21 @@ class _Call:
         self._id, self._call, self._name, self._arguments = f"fc_{uuid.uuid4().hex}", call, name, arguments
 
     def record(self, status: str) -> Json:
-        """As `_Message.record`."""
+        """Return the item, as `_Message.record` does."""
         function = {"call_id": self._call, "name": self._name, "arguments": self._arguments}
         return {"type": "function_call", "id": self._id, "status": status, **function}
 
     def opened(self, index: int) -> Iterator[Json]:
-        """As `_Message.opened`."""
+        """Yield the events with which it begins, as `_Message.opened` does."""
         yield {"type": "response.output_item.added", "output_index": index, "item": self.record("in_progress")}
 
     def add(self, text: str, logprobs: list[Json]) -> Json:
-        """Adds to the arguments, as `_Message.add`."""
+        """Add to the arguments, as `_Message.add` does to the text."""
         self._arguments += text
         return {"type": "response.function_call_arguments.delta", "item_id": self._id, "delta": text}
 
     def closed(self, index: int) -> Iterator[Json]:
-        """As `_Message.closed`."""
+        """Yield the events with which it ends, as `_Message.closed` does."""
         done = {"item_id": self._id, "output_index": index, "name": self._name, "arguments": self._arguments}
         yield {"type": "response.function_call_arguments.done", **done}
         yield {"type": "response.output_item.done", "output_index": index, "item": self.record("completed")}

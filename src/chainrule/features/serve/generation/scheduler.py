@@ -43,7 +43,7 @@ class _Sliced(NamedTuple):
 
 
 class Scheduler:
-    """Works for requests, on a thread of its own. Methods but `_run` and below are called from other threads."""
+    """Works for requests, on a separate thread. Methods but `_run` and below are called from other threads."""
 
     def __init__(
         self,
@@ -54,9 +54,10 @@ class Scheduler:
         context: int | None = None,
         on_broken: Callable[[], None] | None = None,
     ) -> None:
-        """reads_prompts: whether the model is a `PromptReader`. context: the most tokens that it reads at once.
+        """Start without work.
 
-        on_broken: a callback, called on the scheduler's thread when the model counts as broken.
+        reads_prompts: whether the model is a `PromptReader`. context: the most tokens that it reads at once. on_broken:
+        a callback, called on the scheduler's thread when the model counts as broken.
         """
         self.model, self.limits, self._on_broken = model, limits, on_broken
         self._reads_prompts, self._context = reads_prompts, context
@@ -97,7 +98,7 @@ class Scheduler:
         return not (self._new or self._reading or self._scoring or self._sliced or self._batch.rows)
 
     def submit(self, work: Sequence[Generation | Scoring | Call]) -> None:
-        """Accepts work. Raises ApiError with status 429 if there is too much already, 503 if the thread has ended."""
+        """Accept work. Raises ApiError with status 429 if there is too much already, 503 if the thread has ended."""
         cost = sum(part.cost for part in work)
         with self._ready:
             if self._is_closing or not self.is_alive:
@@ -115,20 +116,20 @@ class Scheduler:
             self._ready.notify()
 
     def cancel(self, ticket: PendingRequest) -> None:
-        """Drops what is left of a request's work, before the next step."""
+        """Drop what is left of a request's work, before the next step."""
         ticket.is_cancelled = True
         with self._ready:
             self._cancelled.add(ticket)
             self._ready.notify()
 
     def close(self) -> None:
-        """Stops accepting work; the thread ends when all is done."""
+        """Stop accepting work; the thread ends when all is done."""
         with self._ready:
             self._is_closing = True
             self._ready.notify()
 
     def abort(self, error: Exception) -> None:
-        """Ends all work with an error, before the next step, and accepts no more."""
+        """End all work with an error, before the next step, and accept no more."""
         with self._ready:
             self._is_closing, self._abort_error = True, error
             self._ready.notify()
@@ -154,7 +155,7 @@ class Scheduler:
             self._woken.clear()
 
     def _await_successors(self) -> None:
-        """Waits a moment for further prompts to begin together, when several requests have just been answered.
+        """Wait a moment for further prompts to begin together, when several requests have just been answered.
 
         Clients often send their next prompts at once, and a network reads all of them for little more than the first.
         It waits only if there is a prompt to read, and less than a step's time after the last one.
@@ -167,7 +168,7 @@ class Scheduler:
                 return
 
     def _work(self, new: list[Generation | Scoring | Call], cancelled: set[PendingRequest]) -> None:
-        """One round: new requests, a piece of the prompts, a block of scores, and a step of the batch."""
+        """Do one round: new requests, a piece of the prompts, a block of scores, and a step of the batch."""
         for part in new:
             if isinstance(part, Generation):
                 self._reading.append(part)
@@ -202,7 +203,7 @@ class Scheduler:
                 self._forget(row)
 
     def _forget(self, row: Row) -> None:
-        """A row has left the batch."""
+        """Forget a row that has left the batch."""
         part, _ = self._of_row.pop(row)
         self._release(len(part.prompt) + row.constraints.max_tokens)
 
@@ -211,7 +212,7 @@ class Scheduler:
             self.accepted_tokens -= cost
 
     def _finish(self, ticket: PendingRequest, error: Exception | None = None) -> None:
-        """A part of a request is done."""
+        """Note that a part of a request is done."""
         ticket.open_parts -= 1
         if error is not None:
             ticket.error = error
@@ -219,7 +220,7 @@ class Scheduler:
             self._woken.add(ticket)
 
     def _fail(self, error: Exception) -> None:
-        """Fails all work: the state of the batch is unknown."""
+        """Fail all work: the state of the batch is unknown."""
         self._failures += 1
         self._end_all(error)
         if self._failures == _FAILURES and self._on_broken is not None:
@@ -260,7 +261,7 @@ class Scheduler:
         self._finish(part.ticket, error)
 
     def _next_slice(self) -> None:
-        """Does a slice of the long work; calls take turns, those that were begun and those that come next."""
+        """Do a slice of the long work; calls take turns, those that were begun and those that come next."""
         if not self._sliced:
             return
         work = self._sliced[0]
@@ -273,7 +274,7 @@ class Scheduler:
             self._sliced.insert(begun - 1, work)
 
     def _read_prompts(self) -> None:
-        """Reads a piece of the waiting prompts, in their order, while the batch has room."""
+        """Read a piece of the waiting prompts, in their order, while the batch has room."""
         if not self._reading:
             return
         began = time.perf_counter()
@@ -308,7 +309,7 @@ class Scheduler:
         self._piece = _next_piece(self._piece, time.perf_counter() - began)
 
     def _start_together(self, parts: list[Generation]) -> None:
-        """Starts short prompts in one call."""
+        """Start short prompts in one call."""
         places = np.arange(len(parts), dtype=np.int32).repeat([len(part.rows) for part in parts])
         rows = [row for part in parts for row in part.rows]
         try:
@@ -330,7 +331,7 @@ class Scheduler:
         self._of_row |= {row: (part, i) for part in parts for i, row in enumerate(part.rows)}
 
     def _read_piece(self, part: Generation, budget: int) -> int:
-        """Reads the next piece of a prompt; returns its number of tokens."""
+        """Read the next piece of a prompt; return its number of tokens."""
         model = self.model
         try:
             if part.state is None and not part.is_exact and self._needs_window(part.prompt):
@@ -353,7 +354,9 @@ class Scheduler:
         return max(size, 1)
 
     def _needs_window(self, tokens: np.ndarray) -> bool:
-        """Whether a network reads less than all of a prompt, since it has several documents or fills the context."""
+        """Return whether a network reads less than all of a prompt, since it has several documents or fills the
+        context.
+        """
         is_long = self._context is not None and len(tokens) >= self._context
         return self._reads_prompts and (is_long or bool((tokens == END).any()))
 
@@ -362,7 +365,7 @@ class Scheduler:
         self._woken.add(part.ticket)
 
     def _join(self, part: Generation) -> None:
-        """A prompt has been read: its rows join the batch."""
+        """Add the rows of a prompt that has been read to the batch."""
         if part.ticket.error is not None:
             self._release(part.cost)
             return
@@ -371,7 +374,7 @@ class Scheduler:
         part.state = None
 
     def _score(self) -> None:
-        """Scores a block of the sequences that wait; requests take turns."""
+        """Score a block of the sequences that wait; requests take turns."""
         if not self._scoring:
             return
         part, first = self._scoring.popleft()
@@ -400,7 +403,7 @@ class Scheduler:
         self.scored_tokens += size
 
     def _end_block(self, part: Scoring, last: int, function: Callable[[], Any]) -> bool:
-        """Scores the sequences before `last`; returns whether that went well."""
+        """Score the sequences before `last`; return whether that went well."""
         try:
             function()
         except Exception as error:
@@ -441,7 +444,7 @@ class Scheduler:
 
 
 def _next_piece(piece: int, seconds: float) -> int:
-    """How many tokens to read at once, given how long the last piece took: fewer on a busy machine."""
+    """Return how many tokens to read at once, given how long the last piece took: fewer on a busy machine."""
     if seconds > _READING_SECONDS:
         return max(int(piece * _READING_SECONDS / seconds), min(piece, _LEAST_PIECE))
     return min(2 * piece, _PIECE) if seconds < _READING_SECONDS / 2 else piece

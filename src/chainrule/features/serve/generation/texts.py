@@ -93,8 +93,9 @@ class Choice:
         self.row: Row | None = None
 
     def until(self, tokens: Sequence[int]) -> bool:
-        """Whether the text has reached a stop string or token: the row's `until`, if there are some. A stop token is no
-        part of the text.
+        """Return whether the text has reached a stop string or token: the row's `until`, if there are some.
+
+        A stop token is no part of the text.
         """
         if tokens[-1] in self._stop_tokens:
             self._before = self._growing.length
@@ -103,7 +104,7 @@ class Choice:
         return self._growing.is_stopped
 
     def add(self, token: int, log_prob: float, top: Top | None) -> bool:
-        """As `TokenSink.add`."""
+        """Implement `TokenSink.add`."""
         assert self.row is not None
         offset = self._offset + (self._before if self._has_stops and token != END else self._growing.length)
         if self._has_stops or self._is_live:
@@ -117,7 +118,7 @@ class Choice:
         return self._is_live
 
     def take(self) -> Chunk:
-        """The chunk that is new since the last call."""
+        """Return the chunk that is new since the last call."""
         finish_reason = self._finish_reason
         if finish_reason is not None:
             self._write_pending()
@@ -176,8 +177,10 @@ def text_settings(
     form: Form | None = None,
     defaults: SamplingConfig | None = None,
 ) -> TextSettings:
-    """The settings of a request's texts. top: how many of the likeliest tokens to show; None shows no tokens at all.
-    form: see `form_of_request`. defaults: values of fields that the request leaves out. Raises ApiError.
+    """Return the settings of a request's texts.
+
+    top: how many of the likeliest tokens to show; None shows no tokens at all. form: see `form_of_request`. defaults:
+    values of fields that the request leaves out. Raises ApiError.
     """
     limits = served.limits
     check_max_tokens(max_tokens, limits)
@@ -208,7 +211,7 @@ def text_settings(
 
 
 def _stop_tokens(tokens: list[int], vocabulary_size: int) -> list[int]:
-    """Raises ApiError."""
+    """Return the stop tokens, if all are in the vocabulary. Raises ApiError."""
     if wrong := [token for token in tokens if not 0 <= token < vocabulary_size]:
         message = (
             f"stop_token_ids has {wrong[0]}; expected token ids below {vocabulary_size:,}, as /tokenize gives them"
@@ -218,7 +221,7 @@ def _stop_tokens(tokens: list[int], vocabulary_size: int) -> list[int]:
 
 
 def sampling_config(body: SamplingBody, vocabulary_size: int, defaults: SamplingConfig | None = None) -> SamplingConfig:
-    """The sampling settings, without those that have no effect, since clients send every setting.
+    """Return the sampling settings, without those that have no effect, since clients send every setting.
 
     Raises SettingError, ApiError.
     """
@@ -241,7 +244,7 @@ def sampling_config(body: SamplingBody, vocabulary_size: int, defaults: Sampling
 
 
 def _biases(biases: dict[str, float], vocabulary_size: int) -> tuple[tuple[int, float], ...]:
-    """Raises ApiError."""
+    """Return the biases as pairs of a token and a number. Raises ApiError."""
     pairs = []
     for token, bias in biases.items():
         if not token.isascii() or not token.isdigit() or len(token) > 9 or int(token) >= vocabulary_size:
@@ -258,7 +261,7 @@ def _biases(biases: dict[str, float], vocabulary_size: int) -> tuple[tuple[int, 
 
 
 def check_size(prompts: int, tokens: int, settings: TextSettings, limits: ServerLimits) -> None:
-    """tokens: the number of tokens of all prompts. Raises ApiError if a request asks for too much."""
+    """Raise ApiError if a request asks for too much. tokens: the number of tokens of all prompts."""
     texts = prompts * settings.choices
     if texts > limits.choices:
         raise ApiError(400, f"the request asks for {texts:,} texts; expected at most {limits.choices:,}", param="n")
@@ -273,19 +276,19 @@ def check_size(prompts: int, tokens: int, settings: TextSettings, limits: Server
 
 
 def check_alternatives(top: int, limits: ServerLimits, param: str) -> None:
-    """Raises ApiError if a position has more alternatives than are shown."""
+    """Raise ApiError if a position has more alternatives than are shown."""
     if top > limits.logprobs:
         raise ApiError(400, f"{param} is {top:,}; expected at most {limits.logprobs}", param=param)
 
 
 def check_max_tokens(max_tokens: int, limits: ServerLimits) -> None:
-    """Raises ApiError if a text may have fewer tokens."""
+    """Raise ApiError if a text may have fewer tokens."""
     if max_tokens > limits.max_tokens:
         raise ApiError(400, f"max_tokens is {max_tokens:,}; expected at most {limits.max_tokens:,}", param="max_tokens")
 
 
 def check_room(served: ServedModel, tokens: int, max_tokens: int, param: str) -> None:
-    """Whether a prompt and the text after it fit into what the model reads at once.
+    """Raise ApiError unless a prompt and the text after it fit into what the model reads at once.
 
     tokens: of the prompt. param: the field that has it. Raises ApiError, in words that clients look for.
     """
@@ -300,7 +303,7 @@ def check_room(served: ServedModel, tokens: int, max_tokens: int, param: str) ->
 
 
 def kept_tokens(served: ServedModel, body: SamplingBody, max_tokens: int) -> int | None:
-    """How many tokens of a prompt a request wants read at most; None for all. -1 stands for as many as fit.
+    """Return how many tokens of a prompt a request wants read at most; None for all. -1 stands for as many as fit.
 
     Raises ApiError.
     """
@@ -324,9 +327,10 @@ def generation(
     offset: int = 0,
     is_exact: bool = False,
 ) -> tuple[Generation, list[Choice]]:
-    """The work for the texts after one prompt. before: its last token as written. offset: its length in characters.
+    """Return the work for the texts after one prompt.
 
-    Text i is text i of `generate` with the same seed, whatever else the request asks for.
+    before: its last token as written. offset: its length in characters. Text i is text i of `generate` with the same
+    seed, whatever else the request asks for.
     """
     rows, sinks = [], []
     for number in range(settings.choices):
@@ -352,7 +356,7 @@ def generation(
 
 
 def form_of_request(body: SamplingBody, served: ServedModel, tools: ToolChoice | None = None) -> Form | None:
-    """The form that a request asks for. It may take seconds for the first request of a model. Raises ApiError.
+    """Return the form that a request asks for. It may take seconds for the first request of a model. Raises ApiError.
 
     tools: functions that the answer may call; without any, a request must not offer some. Beside functions, another
     form is that of an answer that calls none.
@@ -388,7 +392,7 @@ def form_of_request(body: SamplingBody, served: ServedModel, tools: ToolChoice |
 
 
 def _schema_of(asked: Any) -> Any:
-    """The JSON schema of a response_format; None for any text. Raises ApiError."""
+    """Return the JSON schema of a response_format; None for any text. Raises ApiError."""
     match asked:
         case None | {"type": "text"}:
             return None

@@ -40,8 +40,8 @@ def write_arrays(
     out: Bytes,
     ends: Array,
 ) -> None:
-    """Four arrays for each text, one after the other: the names of its tokens, their log-probabilities, those with
-    the alternatives to each token, and the offsets.
+    """Write four arrays for each text, one after the other: the names of its tokens, their log-probabilities, those
+    with the alternatives to each token, and the offsets.
 
     fields, field_begins: "null", then the JSON before each array, and after the last. cuts: (R+1,), where texts begin.
     unknown: (R,), how many of a text's first log-probabilities are null. others: (T, k), ids. name_begins, name_ends:
@@ -96,7 +96,7 @@ def write_arrays(
 
 @kernel
 def _copied(pieces: Bytes, first: int, last: int, out: Bytes, at: int) -> int:
-    """Copies pieces[first:last], eight bytes at a time; returns where the copy ends."""
+    """Copy pieces[first:last], eight bytes at a time; return where the copy ends."""
     for j in range(0, last - first, 8):
         put_eight_bytes(out, at + j, eight_bytes(pieces, first + j))
     return at + last - first
@@ -104,7 +104,7 @@ def _copied(pieces: Bytes, first: int, last: int, out: Bytes, at: int) -> int:
 
 @kernel
 def _separated(follows: bool, out: Bytes, at: int) -> int:
-    """Writes a comma, unless the next item is the first."""
+    """Write a comma, unless the next item is the first."""
     if follows:
         out[at] = _COMMA
         return at + 1
@@ -113,7 +113,7 @@ def _separated(follows: bool, out: Bytes, at: int) -> int:
 
 @kernel
 def _digits(number: int, out: Bytes, at: int) -> int:
-    """Writes a whole number, which is not negative."""
+    """Write a whole number, which is not negative."""
     size, rest = 1, number // 10
     while rest:
         size += 1

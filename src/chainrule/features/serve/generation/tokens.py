@@ -41,7 +41,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 def json_bytes(record: Any) -> bytes:
-    """The JSON of a record, in which some values may be of `json_fragment`."""
+    """Return the JSON of a record, in which some values may be of `json_fragment`."""
     data = orjson.dumps(record)
     if data.isascii():
         return data
@@ -49,15 +49,15 @@ def json_bytes(record: Any) -> bytes:
 
 
 def json_text(text: str) -> bytes:
-    """The JSON of a text."""
+    """Return the JSON of a text."""
     return json.dumps(text).encode()
 
 
 def json_numbers(
     numbers: Float64[ndarray, " N"], spare: int
 ) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarray, " N+1"]]:
-    """The JSON of numbers, with a byte between two of them; and where each begins, with one byte after the end of the
-    last.
+    """Return the JSON of numbers, with a byte between two of them; and where each begins, with one byte after the end
+    of the last.
 
     spare: how many bytes to leave after all of them.
     """
@@ -69,7 +69,7 @@ def json_numbers(
 
 
 def json_fragment(data: bytes) -> Any:
-    """Text that is JSON already, as a value for `json_bytes`."""
+    """Return text that is JSON already, as a value for `json_bytes`."""
     return orjson.Fragment(data)
 
 
@@ -87,13 +87,13 @@ class TokenNames:
         self.restore = lru_cache(_PAIRS)(tokenizer.restore)
 
     def name(self, token: int) -> str:
-        """The token as the vocabulary spells it; bytes that are no UTF-8 as escapes."""
+        """Return the token as the vocabulary spells it; bytes that are no UTF-8 as escapes."""
         return _text_or_escapes(self._vocabulary.token_bytes(token))
 
     def text(self, token: int, before: int | None) -> tuple[str, bytes]:
-        """What a token adds to a text, and its bytes; if these are no UTF-8, the text has escapes. </s> is itself.
+        """Return what a token adds to a text, and its bytes; if these are no UTF-8, the text has escapes.
 
-        before: the token before it, None at the beginning of the text.
+        </s> is itself. before: the token before it, None at the beginning of the text.
         """
         spelled = self._vocabulary.token_bytes(token)
         if token == END or before in (None, END):
@@ -106,7 +106,7 @@ class TokenNames:
     def json(
         self, tokens: Int32[ndarray, " T"]
     ) -> tuple[UInt8[ndarray, " bytes"], Int32[ndarray, " V"], Int32[ndarray, " V"]]:
-        """The JSON of names, those of the tokens among them; where that of each token begins and ends."""
+        """Return the JSON of names, those of the tokens among them; where that of each token begins and ends."""
         unwritten = tokens[self._ends[tokens] == 0]
         for token in np.unique(unwritten).tolist():
             data = byte_array(json_text(self.name(token)))
@@ -126,7 +126,7 @@ def _text_or_escapes(data: bytes) -> str:
 
 
 def finite(log_prob: float) -> float:
-    """The log-probability, or a number that stands for -inf."""
+    """Return the log-probability, or a number that stands for -inf."""
     return log_prob if math.isfinite(log_prob) else IMPOSSIBLE  # a long text may have less
 
 
@@ -151,7 +151,7 @@ class TokenRows(NamedTuple):
 
 
 def join_rows(texts: Sequence[TokenRows]) -> TokenRows:
-    """The rows of some texts together."""
+    """Return the rows of some texts together."""
     written = [text for text in texts if len(text.ids)] or texts[:1]
     ids, log_probs, tops, offsets, _ = zip(*written, strict=True)
     columns = None
@@ -162,7 +162,7 @@ def join_rows(texts: Sequence[TokenRows]) -> TokenRows:
 
 
 def token_arrays(names: TokenNames, texts: Sequence[TokenRows]) -> list[Any]:
-    """The arrays of some texts, with the same k, as values for `json_bytes`.
+    """Return the arrays of some texts, with the same k, as values for `json_bytes`.
 
     A token's log-probability is one number in both fields, so that clients can compare them.
     """

@@ -44,7 +44,7 @@ class ToolChoice(NamedTuple):
 
 
 def read_tools(tools: Any, choice: Any) -> ToolChoice:
-    """The functions of a request, as OpenAI's interface has them. Raises SettingError."""
+    """Return the functions of a request, as OpenAI's interface has them. Raises SettingError."""
     if tools in (None, []):
         if choice in (None, "none", "auto"):
             return ToolChoice((), is_required=False)
@@ -83,9 +83,9 @@ def _tool(tool: Any, number: int) -> Tool:
 
 
 def call_grammar(choice: ToolChoice, *, several: bool, text: str = "/(?s:([^<]|<[^t]).*)/") -> str:
-    """A grammar of Lark for an answer: calls, or also a text where none is required. several: more than one call.
+    """Return a grammar of Lark for an answer: calls, or also a text where none is required.
 
-    text: the right-hand side of the rule for such a text; by default any.
+    several: more than one call. text: the right-hand side of the rule for such a text; by default any.
     """
     lines = ["start: calls" if choice.is_required else "start: text | calls"]
     lines += ['calls: call ("\\n" call)*' if several else "calls: call"]
@@ -98,7 +98,7 @@ def call_grammar(choice: ToolChoice, *, several: bool, text: str = "/(?s:([^<]|<
 
 
 def messages_with_tools(messages: Sequence[Any], tools: Sequence[Tool]) -> list[Any]:
-    """Messages in which the system message describes the functions, and calls and their results are text."""
+    """Return messages in which the system message describes the functions, and calls and their results are text."""
     written = [_as_text(message, number) for number, message in enumerate(messages, 1)]
     if not tools:
         return written
@@ -118,7 +118,7 @@ def _described(tools: Sequence[Tool]) -> str:
 
 
 def _as_text(message: Any, number: int) -> Any:
-    """A message with calls, or the result of one, as a message with content alone, which is a text."""
+    """Return a message with calls, or the result of one, as a message with content alone, which is a text."""
     if isinstance(message, dict) and isinstance(message.get("content"), list):
         message = {**message, "content": text_of_content(message["content"], f"message {number}")}
     match message:
@@ -151,7 +151,7 @@ class CallReader:
         self.calls = 0
 
     def feed(self, text: str, *, is_last: bool) -> tuple[str, list[dict[str, Any]]]:
-        """The content and the parts of calls that more text brings, as chunks of a stream have them."""
+        """Return the content and the parts of calls that more text brings, as chunks of a stream have them."""
         self._text += text
         parts: list[dict[str, Any]] = []
         while True:
@@ -187,7 +187,7 @@ class CallReader:
 
 
 def _end_of_json(text: str) -> int:
-    """Where the value that a text begins with ends; the text's end if it does not."""
+    """Return where the value that a text begins with ends; the text's end if it does not."""
     try:
         return json.JSONDecoder().raw_decode(text)[1]
     except ValueError:
@@ -195,7 +195,7 @@ def _end_of_json(text: str) -> int:
 
 
 def joined_calls(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Calls as a whole answer has them, from the parts of a stream."""
+    """Return the calls as a whole answer has them, from the parts of a stream."""
     calls: list[dict[str, Any]] = []
     for part in parts:
         if "id" in part:

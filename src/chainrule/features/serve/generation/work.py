@@ -25,15 +25,15 @@ class TokenSink(Protocol):
     """Receives the tokens of a row, on the scheduler's thread."""
 
     def add(self, token: int, log_prob: float, top: Top | None) -> bool:
-        """Adds a token; returns whether somebody waits for it already."""
+        """Add a token; return whether somebody waits for it already."""
 
 
 @dataclass(eq=False)
 class Generation:
     """Texts that grow from one prompt.
 
-    prompt: its ids. is_exact: whether they are read exactly as they are, as a chat template writes them; if not, they
-    begin a text. rows, sinks: one for each text.
+    prompt: its ids. is_exact: whether they are read unchanged, as a chat template writes them; if not, they begin a
+    text. rows, sinks: one for each text.
     """
 
     ticket: PendingRequest
@@ -90,7 +90,7 @@ class PendingRequest:
     """
 
     def __init__(self, parts: int) -> None:
-        """parts: how many pieces of work the request consists of."""
+        """Start with all parts open. parts: how many parts of work the request consists of."""
         self.open_parts = parts
         self.error: BaseException | None = None
         self.is_cancelled = False
@@ -102,7 +102,7 @@ class PendingRequest:
         return self.error is not None or self.open_parts <= 0
 
     async def wait(self) -> None:
-        """Waits until there is something new, or all is done. Raises the request's error."""
+        """Wait until there is something new, or all is done. Raises the request's error."""
         if not self.is_done:
             await self._event.wait()
             self._event.clear()
@@ -110,7 +110,7 @@ class PendingRequest:
             raise self.error
 
     async def wait_until_done(self) -> None:
-        """Waits for all parts. Raises the request's error."""
+        """Wait for all parts. Raises the request's error."""
         while not self.is_done:
             await self.wait()
         if self.error is not None:
@@ -121,7 +121,7 @@ class PendingRequest:
 
 
 def wake_all(tickets: Iterable[PendingRequest]) -> None:
-    """Wakes requests from another thread; those of one event loop together."""
+    """Wake requests from another thread; those of one event loop together."""
     by_loop: dict[asyncio.AbstractEventLoop, list[PendingRequest]] = {}
     for ticket in tickets:
         by_loop.setdefault(ticket.loop, []).append(ticket)

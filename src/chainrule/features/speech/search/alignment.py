@@ -34,14 +34,16 @@ class Alignment(NamedTuple):
 
 
 def best_path(log_probs: Float[ndarray, "T labels"], blank: int) -> Alignment:
-    """The likeliest label of each frame: runs become one label, and blanks go."""
+    """Return the likeliest label of each frame: runs become one label, and blanks go."""
     path = log_probs.argmax(axis=1)
     total = float(log_probs[np.arange(len(path)), path].sum(dtype=np.float64))
     return Alignment(_runs(path, path, blank), total)
 
 
 def align(log_probs: Float[ndarray, "T labels"], labels: Sequence[int], blank: int) -> Alignment:
-    """The likeliest path of a text's labels (Viterbi). Raises TextError where there are too few frames for them."""
+    """Return the likeliest path of a text's labels (Viterbi). Raises TextError where there are too few frames for
+    them.
+    """
     targets = np.asarray(labels, np.int64)
     needed = len(targets) + int(np.count_nonzero(targets[1:] == targets[:-1]))
     if len(log_probs) < needed:
@@ -74,7 +76,7 @@ def align(log_probs: Float[ndarray, "T labels"], labels: Sequence[int], blank: i
 
 
 def _runs(path: Int64[ndarray, " T"], labels: Int64[ndarray, " T"], blank: int) -> tuple[AlignedLabel, ...]:
-    """Runs of the same place in a path, but for blanks."""
+    """Return the runs of the same place in a path, but for blanks."""
     starts = np.flatnonzero(np.append(True, path[1:] != path[:-1])) if len(path) else np.zeros(0, np.int64)
     stops = np.append(starts[1:], len(path))
     return tuple(

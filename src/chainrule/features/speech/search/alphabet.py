@@ -32,17 +32,20 @@ class Alphabet:
     """The labels of a matrix of CTC's outputs, a column each."""
 
     def __init__(self, labels: list[str], is_bpe: bool) -> None:
-        """labels: in the decoder's form; `build_alphabet` brings others into it. is_bpe: whether they are pieces."""
+        """Store the labels.
+
+        labels: in the decoder's form; `build_alphabet` brings others into it. is_bpe: whether they are parts of words.
+        """
         self._labels, self._is_bpe = labels, is_bpe
 
     @property
     def labels(self) -> list[str]:
-        """The labels, as a list of their own."""
+        """The labels, as a new list."""
         return list(self._labels)
 
     @property
     def is_bpe(self) -> bool:
-        """Whether labels are pieces of words; a word begins with a piece that has a ▁."""
+        """Whether labels are parts of words; a word begins with one that has a ▁."""
         return self._is_bpe
 
     @classmethod
@@ -51,7 +54,7 @@ class Alphabet:
 
         blank, space: the labels that are these. By default, the blank is "", <pad>, [PAD], <blank>, <blk> or _, or - as
         the first label; the space is " ", | or <space>. A blank that is missing is added as the last label. Raises
-        SettingError if two labels are the same, or pieces have a space.
+        SettingError if two labels are the same, or parts of words have a space.
         """
         labels = list(labels)
         for what, named, own in (("blank", blank, ""), ("space", space, " ")):
@@ -77,12 +80,12 @@ class Alphabet:
         return cls(normalize_pieces(labels) if is_bpe else normalize_characters(labels), is_bpe)
 
     def dumps(self) -> str:
-        """As JSON."""
+        """Return the alphabet as JSON."""
         return json.dumps({"labels": self.labels, "is_bpe": self.is_bpe})
 
     @classmethod
     def loads(cls, text: str) -> Alphabet:
-        """From JSON that `dumps` made. Raises SettingError."""
+        """Return the alphabet from JSON that `dumps` made. Raises SettingError."""
         record = json.loads(text)
         if not isinstance(record, dict) or record.keys() != {"labels", "is_bpe"}:
             shown = sorted(record) if isinstance(record, dict) else type(record).__name__
@@ -91,7 +94,7 @@ class Alphabet:
 
 
 def normalize_characters(labels: Sequence[str]) -> list[str]:
-    """Characters in the decoder's form."""
+    """Return characters in the decoder's form."""
     normal = _with_named_blank(labels)
     if " " not in normal:
         normal = [" " if _SPACE.fullmatch(label) else label for label in normal]
@@ -111,7 +114,7 @@ def normalize_characters(labels: Sequence[str]) -> list[str]:
 
 
 def normalize_pieces(labels: Sequence[str]) -> list[str]:
-    """Pieces of words in the decoder's form."""
+    """Return parts of words in the decoder's form."""
     normal = list(labels)
     if any(label.startswith(_CONTINUES) for label in labels):
         normal = [_as_sentencepiece(label) for label in labels]
@@ -174,7 +177,7 @@ def check_spelling(labels: Alphabet, words: Iterable[str], what: str, least: flo
 
 
 def verify_alphabet_coverage(alphabet: Alphabet, unigrams: Collection[str]) -> None:
-    """Warns if more than a fifth of the characters of words are not among the labels."""
+    """Warn if more than a fifth of the characters of words are not among the labels."""
     characters = set("".join(unigrams))
     missing = characters - set(alphabet.labels)
     if characters and len(missing) > 0.2 * len(characters):

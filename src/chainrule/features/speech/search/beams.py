@@ -31,7 +31,7 @@ class Beam:
 
     @classmethod
     def from_lm_beam(cls, beam: LMBeam) -> Beam:
-        """The beam without its score by the language model."""
+        """Return the beam without its score by the language model."""
         return cls(**{each.name: getattr(beam, each.name) for each in fields(cls)})
 
     @property
@@ -77,7 +77,7 @@ class OutputBeam:
         return len(self._values)
 
     def get_mp_safe_beam(self) -> OutputBeam:
-        """The same beam with a state that can be sent to another process, or without one."""
+        """Return the same beam with a state that can be sent to another process, or without one."""
         state = self.last_lm_state
         return replace(self, last_lm_state=None if state is None else state.get_mp_safe_state(), in_batch=True)
 
@@ -86,13 +86,13 @@ START = Beam("", "", "", None, [], NO_FRAMES, 0.0)
 
 
 def sum_log_scores(one: float, other: float) -> float:
-    """log(exp(one) + exp(other))."""
+    """Return log(exp(one) + exp(other))."""
     high, low = (one, other) if one >= other else (other, one)
     return high + math.log(1 + math.exp(low - high))
 
 
 def merge_beams(beams: Iterable[Beam]) -> list[Beam]:
-    """Adds up the probabilities of beams with the same text, unfinished word and label; the last one's frames stay."""
+    """Add up the probabilities of beams with the same text, unfinished word and label; the last one's frames stay."""
     merged: dict[tuple[str, str, str | None], Beam] = {}
     for beam in beams:
         key = beam.whole_text, beam.partial_word, beam.last_char
@@ -103,12 +103,14 @@ def merge_beams(beams: Iterable[Beam]) -> list[Beam]:
 
 
 def sort_and_trim_beams(beams: Iterable[LMBeam], beam_width: int) -> list[LMBeam]:
-    """The best beams, best first; of equal ones, the first."""
+    """Return the best beams, best first; of equal ones, the first."""
     return heapq.nlargest(beam_width, beams, key=lambda beam: beam.lm_score)
 
 
 def prune_history(beams: Iterable[LMBeam], lm_order: int) -> list[Beam]:
-    """The first of the beams that a model of this order cannot tell apart any more, without their scores by it."""
+    """Return the first of the beams that a model of this order cannot tell apart any more, without their scores
+    by it.
+    """
     kept: dict[tuple[tuple[str, ...], str, str | None], Beam] = {}
     for beam in beams:
         history = tuple(beam.text.split()[-max(1, lm_order - 1) :])
@@ -117,5 +119,5 @@ def prune_history(beams: Iterable[LMBeam], lm_order: int) -> list[Beam]:
 
 
 def normalize_whitespace(text: str) -> str:
-    """The words of a text, with single spaces between them."""
+    """Return the words of a text, with single spaces between them."""
     return " ".join(text.split())

@@ -38,12 +38,12 @@ class AbstractLMState:
     """The state of a language model after some words."""
 
     def get_mp_safe_state(self) -> AbstractLMState | None:
-        """A state that can be sent to another process; None if there is none."""
+        """Return a state that can be sent to another process; None if there is none."""
         return None
 
 
 class _Batch:
-    """The states of texts that were scored at once; None when they have been dropped."""
+    """The states of several texts that were scored at once; None when they have been dropped."""
 
     def __init__(self, state: Any, size: int) -> None:
         self.state, self.size = state, size
@@ -59,7 +59,7 @@ class TextState(AbstractLMState):
     row: int = field(compare=False, repr=False)
 
     def get_mp_safe_state(self) -> TextState:
-        """The same text; its state is computed again."""
+        """Return the same text; its state is computed again."""
         return TextState(self.text, self.tokens, _Batch(None, 0), 0)
 
 
@@ -81,7 +81,10 @@ class ShallowFusion:
         words: Iterable[str] | None = None,
         score_boundary: bool = True,
     ) -> None:
-        """score_boundary: whether the end of a text is scored. Raises SettingError if there are no words."""
+        """Store the model, and find its words.
+
+        score_boundary: whether the end of a text is scored. Raises SettingError if there are no words.
+        """
         self._model, self._tokenizer = model, tokenizer.with_markers("keep")
         self.alpha, self.beta, self.unknown_offset, self.score_boundary = alpha, beta, unknown_offset, score_boundary
         self._only = None if words is None else frozenset(words)
@@ -107,14 +110,14 @@ class ShallowFusion:
             check_spelling(labels, letters, "tokens of the language model")
 
     def get_start_state(self) -> TextState:
-        """The state after <s>."""
+        """Return the state after <s>."""
         nothing = np.empty(0, np.int32)
         return TextState("", nothing, self._kept(self._model.start([nothing]), 1), 0)
 
     def score_words(
         self, states: Sequence[TextState], words: Sequence[str | None], is_last: bool
     ) -> tuple[list[float], list[TextState]]:
-        """As `WordModel.score_words`."""
+        """Implement `WordModel.score_words`."""
         if not words:
             return [], []
         texts = [
@@ -150,7 +153,7 @@ class ShallowFusion:
         return bool((tokens == UNKNOWN).any()) or (self._only is not None and word not in self._only)
 
     def _kept(self, state: Any, size: int) -> _Batch:
-        """The states as a batch; the oldest are dropped if there are many."""
+        """Return the states as a batch; the oldest are dropped if there are many."""
         batch = _Batch(state, size)
         self._batches.append(batch)
         self._rows += size
@@ -163,7 +166,7 @@ class ShallowFusion:
     def _state_of(
         self, states: Sequence[TextState], sequences: Sequence[Int32[ndarray, " T"]], begins: Sequence[int]
     ) -> Any:
-        """The state before each text's new tokens, a row for each."""
+        """Return the state before each text's new tokens, a row for each."""
         groups: dict[int, list[int]] = {}  # rows by batch
         alone = []
         for row, before in enumerate(states):
@@ -181,7 +184,7 @@ class ShallowFusion:
         return joined if order == sorted(order) else self._model.select(joined, np.argsort(order).astype(np.int32))
 
     def _read(self, state: Any, rest: Sequence[Int32[ndarray, " T"]], log_probs: ndarray) -> Any:
-        """The state after more tokens in each row, as many as it has; adds their log-probabilities."""
+        """Return the state after more tokens in each row, as many as it has, and add their log-probabilities."""
         done: list[tuple[list[int], Any]] = []
         rows = list(range(len(rest)))
         place = 0
@@ -205,13 +208,17 @@ class ShallowFusion:
         return self._model.select(joined, np.argsort(order).astype(np.int32))
 
     def _log_prob(self, tokens: Int32[ndarray, " T"], before: Int32[ndarray, " prefix"]) -> float:
-        """Of tokens that a longer text no longer has: its tokenizer has made others of them."""
+        """Return the log-probability of tokens that a longer text no longer has: its tokenizer has made others of
+        them.
+        """
         [scores] = self._model.score([tokens], prefixes=[before], end=False)
         return float(scores.sum(dtype=np.float64))
 
 
 def words_of(tokenizer: Tokenizer) -> list[str] | None:
-    """The words of a vocabulary; None if its tokens are characters or pieces, of which any word can be made."""
+    """Return the words of a vocabulary; None if its tokens are characters or subwords, of which any word can be
+    made.
+    """
     if tokenizer.name not in ("word", "whitespace"):
         return None
     tokens = [token.decode("utf-8", "replace") for token in tokenizer.vocabulary.tokens()[END + 1 :]]
@@ -219,7 +226,7 @@ def words_of(tokenizer: Tokenizer) -> list[str] | None:
 
 
 def _common(one: Int32[ndarray, " T"], other: Int32[ndarray, " T"]) -> int:
-    """How many first tokens are the same."""
+    """Return how many first tokens are the same."""
     size = min(len(one), len(other))
     if np.array_equal(one[:size], other[:size]):
         return size

@@ -39,7 +39,9 @@ class Utterance:
 
 
 def check_outputs(outputs: object, labels: int) -> Float64[ndarray, "T labels"]:
-    """Outputs as numbers. Raises SettingError unless they are a matrix of finite ones, with a column for each label.
+    """Return outputs as numbers.
+
+    Raises SettingError unless they are a matrix of finite ones, with a column for each label.
 
     -inf is probability 0, as long as each frame has another.
     """
@@ -69,7 +71,7 @@ def check_outputs(outputs: object, labels: int) -> Float64[ndarray, "T labels"]:
 
 
 def kind_of(matrix: Float64[ndarray, "T labels"]) -> Kind:
-    """What outputs are, by their values: rows that sum to one, whose exponentials do, or neither."""
+    """Return the kind of outputs, by their values: rows that sum to one, whose exponentials do, or neither."""
     if not len(matrix):
         return "log-probabilities"
     if matrix.min() >= 0 and np.abs(matrix.sum(axis=1) - 1).max() < _ROUNDING:
@@ -80,7 +82,7 @@ def kind_of(matrix: Float64[ndarray, "T labels"]) -> Kind:
 
 
 def check_meaning(matrix: Float64[ndarray, "T labels"], kind: Kind) -> None:
-    """Raises SettingError for costs, and probabilities whose rows do not sum to one: as logits, they mean nothing."""
+    """Raise SettingError for costs, and probabilities whose rows do not sum to one: as logits, they mean nothing."""
     if kind != "logits" or matrix.min() < 0:
         return
     if np.abs(np.exp(-matrix).sum(axis=1) - 1).max() < _ROUNDING:
@@ -93,7 +95,7 @@ def check_meaning(matrix: Float64[ndarray, "T labels"], kind: Kind) -> None:
 
 
 def as_log_probs(matrix: Float64[ndarray, "T labels"], kind: Kind) -> Float64[ndarray, "T labels"]:
-    """Log-probabilities, none below that of `LEAST_PROB`."""
+    """Return log-probabilities, none below that of `LEAST_PROB`."""
     if kind == "probabilities":
         return np.log(np.clip(matrix, LEAST_PROB, 1))
     shifted = matrix - matrix.max(axis=1, keepdims=True, initial=-np.inf)
@@ -102,7 +104,7 @@ def as_log_probs(matrix: Float64[ndarray, "T labels"], kind: Kind) -> Float64[nd
 
 
 def read_utterances(path: str) -> Iterator[Utterance | TextError]:
-    """The matrices of a file: .npy, of one or, with three dimensions, several; .npz, by name; or JSON lines.
+    """Yield the matrices of a file: .npy, of one or, with three dimensions, several; .npz, by name; or JSON lines.
 
     A line is a matrix, or an object with logits and perhaps id, labels and reference. What is wrong with one line is
     given in its place. Raises TextError if the file cannot be read.
@@ -124,7 +126,7 @@ def read_utterances(path: str) -> Iterator[Utterance | TextError]:
 
 
 def _arrays(loaded: Any, path: str) -> Iterator[Utterance]:
-    """The matrices that NumPy has read: an archive, a stack or one."""
+    """Yield the matrices that NumPy has read: an archive, a stack or one."""
     if isinstance(loaded, np.lib.npyio.NpzFile):
         labels = None
         if "labels" in loaded.files:
@@ -170,7 +172,8 @@ def _parsed(text: str, place: str, number: int) -> Utterance | TextError:
 
 
 def read_labels(path: Path) -> list[str]:
-    """Labels from a file: a JSON list, an object of labels and their columns, or a text with a label on each line.
+    """Return labels from a file: a JSON list, an object of labels and their columns, or a text with a label on each
+    line.
 
     Raises TextError.
     """

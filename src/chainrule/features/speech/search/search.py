@@ -51,12 +51,12 @@ class WordModel(Protocol):
         """The words that it knows, of which beginnings cost nothing; None if every word may be."""
 
     def get_start_state(self) -> Any:
-        """The state before the first word."""
+        """Return the state before the first word."""
 
     def score_words(
         self, states: Sequence[Any], words: Sequence[str | None], is_last: bool
     ) -> tuple[list[float], list[Any]]:
-        """The score of each word after its state, and the state after it. None: no word, at the end of a text.
+        """Return the score of each word after its state, and the state after it. None: no word, at the end of a text.
 
         is_last: whether the texts end there.
         """
@@ -65,8 +65,8 @@ class WordModel(Protocol):
 class RowModel(Protocol):
     """An n-gram model, as the attribute `rows` of a WordModel, that needs no texts: words have ids, states addresses.
 
-    word_ids: of the nodes of `known`, and one more for words that are not known; 0 for words without probability of
-    their own. weights: alpha, the nats of a log10, beta, and what is added to the log10 P of an unknown word.
+    word_ids: of the nodes of `known`, and one more for words that are not known; 0 for words without a separate
+    probability. weights: alpha, the nats of a log10, beta, and what is added to the log10 P of an unknown word.
     """
 
     word_ids: Int64[ndarray, " nodes+1"]
@@ -77,7 +77,7 @@ class RowModel(Protocol):
     def score_ids(
         self, ids: Int64[ndarray, " n"], before: Int64[ndarray, " n"]
     ) -> tuple[Float64[ndarray, " n"], Int64[ndarray, "n state"]]:
-        """log10 P of words after states at these addresses, and the states after them."""
+        """Return log10 P of words after states at these addresses, and the states after them."""
 
     def address_of(self, state: Any) -> int: ...
     def state_at(self, address: int, owner: Any) -> Any: ...
@@ -87,7 +87,7 @@ class PartialScorer(Protocol):
     """A language model that scores the beginnings of words by itself, which is slow."""
 
     def score_partial_token(self, partial_token: str) -> float:
-        """The score of an unfinished word, which the whole word replaces."""
+        """Return the score of an unfinished word, which the whole word replaces."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,9 @@ class Labels:
     def choose(
         self, log_probs: Float64[ndarray, "T labels"], least: float, *, in_order_of_sets: bool
     ) -> tuple[Int64[ndarray, " chosen"], Int64[ndarray, " T+1"]]:
-        """The labels of each frame that have at least a log-probability, and the best one; where each frame's begin."""
+        """Return the labels of each frame that have at least a log-probability, and the best one; where each frame's
+        begin.
+        """
         chosen = log_probs >= least
         frames = np.arange(len(log_probs))
         if len(log_probs):
@@ -155,7 +157,7 @@ class Search:
         hotwords: Hotwords,
         partial: PartialScorer | None = None,
     ) -> None:
-        """partial: scores the beginnings of words, where the model's `known` does not say all."""
+        """Begin a search. partial: scores the beginnings of words, where the model's `known` does not say all."""
         self._labels, self._model, self._limits, self._hotwords, self._partial = (
             labels,
             model,
@@ -200,7 +202,7 @@ class Search:
         self._logits = np.zeros(0)
 
     def load(self, beams: Sequence[Beam], cache: Cache | None = None) -> None:
-        """Sets the beams to go on from. cache: the scores and states of their texts; by default those of the start."""
+        """Set the beams to go on from. cache: the scores and states of their texts; by default those of the start."""
         rows = np.zeros((max(len(beams), self._limits.width), kernels.BEAM_FIELDS), np.int32)
         self._beams, self._logits = rows, np.zeros(len(rows))
         cached = {("", False): (0.0, 0.0, None)} if cache is None else cache
@@ -265,7 +267,7 @@ class Search:
         return node
 
     def _make_room(self, more: int) -> None:
-        """Makes room for so many more texts, words and spans."""
+        """Make room for so many more texts, words and spans."""
         texts, words, spans = self._counts[[kernels.TEXTS, kernels.WORDS, kernels.SPANS]].tolist()
         if texts + more > len(self._texts):
             own_arrays = self._texts, self._text_scores, self._raw, self._addresses
@@ -284,7 +286,7 @@ class Search:
             self._spans = _longer_array(self._spans, spans + more)
 
     def run(self, log_probs: Float64[ndarray, "T labels"], first: int = 0) -> None:
-        """Reads frames. first: the number of the first frame. The beams are those of the last frame."""
+        """Read frames. first: the number of the first frame. The beams are those of the last frame."""
         labels = self._labels
         in_order = self._limits.copies and labels.are_pieces
         chosen, offsets = labels.choose(log_probs, self._limits.least, in_order_of_sets=in_order)
@@ -342,13 +344,13 @@ class Search:
         kernels.enter(nodes, ids, log10_probs, *place, *model.weights, float(self._hotwords.weight), *results)
 
     def _state(self, node: int) -> Any:
-        """The language model's state after a text; None if it has none."""
+        """Return the language model's state after a text; None if it has none."""
         if node not in self._states and self._rows is not None and self._addresses[node]:
             self._states[node] = self._rows.state_at(int(self._addresses[node]), self._owners)
         return self._states.get(node)
 
     def _score_beginnings(self) -> None:
-        """Scores new beginnings of words by the model itself; those of hotwords have their scores."""
+        """Score new beginnings of words by the model itself; those of hotwords have their scores."""
         if self._partial is None:
             return
         count = int(self._counts[kernels.WORDS])
@@ -373,7 +375,7 @@ class Search:
         return [spelled[node] for node in nodes]
 
     def beams(self) -> list[Beam]:
-        """The beams after the last frame, best first."""
+        """Return the beams after the last frame, best first."""
         count = int(self._counts[kernels.BEAMS])
         rows, logits = self._beams[:count].tolist(), self._logits[:count].tolist()
         return [
@@ -404,7 +406,7 @@ class Search:
         return frames[::-1]
 
     def finish(self, cache: Cache, *, force_next_word: bool = False, is_end: bool = False) -> list[LMBeam]:
-        """The beams with their scores, best first; cache: gets the scores and states of their texts.
+        """Return the beams with their scores, best first; cache: gets the scores and states of their texts.
 
         force_next_word: whether words end where the frames do. is_end: whether texts do, too.
         """
@@ -438,7 +440,7 @@ class Search:
             cache[beam.whole_text, is_end] = raw + bonus, raw, state
 
     def _scored(self, beam: Beam, cache: Cache, *, is_end: bool) -> LMBeam:
-        """A beam with its score; its next word becomes a part of its text."""
+        """Return a beam with its score; its next word becomes a part of its text."""
         of_text = cache[beam.whole_text, is_end][0]
         of_word = float(self._word_scores[self._word(beam.partial_word)]) if beam.partial_word else 0.0
         logit = beam.logit_score
@@ -459,7 +461,7 @@ def _ended(beam: Beam) -> Beam:
 
 
 def output_beam(beam: LMBeam, cache: Cache) -> OutputBeam:
-    """A beam of a whole text, with the words' frames."""
+    """Return a beam of a whole text, with the words' frames."""
     _, _, state = cache.get((beam.text, True), (0.0, 0.0, None))
     frames = list(zip(beam.text.split(), beam.text_frames, strict=False))
     return OutputBeam(normalize_whitespace(beam.text), state, frames, beam.logit_score, beam.lm_score)

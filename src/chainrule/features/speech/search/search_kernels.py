@@ -41,7 +41,7 @@ _AVERAGE_WORD = 6
 
 @kernel
 def rehash(rows: Array, count: int, slots: Array) -> None:
-    """Fills the empty table of texts or of words: keyed by their first two columns."""
+    """Fill the empty table of all texts or of all words: keyed by their first two columns."""
     for row in range(1, count):
         slot = slot_of(int(rows[row, 0]), int(rows[row, 1]), 0, slots.size)
         while slots[slot] >= 0:
@@ -51,7 +51,7 @@ def rehash(rows: Array, count: int, slots: Array) -> None:
 
 @kernel
 def spell(words: Array, wanted: Array, codes: Array, offsets: Array) -> None:
-    """Writes the code points of words; offsets: where each begins, and the end, as their lengths say."""
+    """Write the code points of words; offsets: where each begins, and the end, as their lengths say."""
     for i in range(wanted.size):
         node = int(wanted[i])
         for place in range(offsets[i + 1] - 1, offsets[i] - 1, -1):
@@ -61,7 +61,7 @@ def spell(words: Array, wanted: Array, codes: Array, offsets: Array) -> None:
 
 @kernel
 def ask(nodes: Array, texts: Array, words: Array, word_ids: Array, addresses: Array, ids: Array, before: Array) -> None:
-    """Writes the ids of the last words of texts, and the addresses of the states before them.
+    """Write the ids of the last words of all texts, and the addresses of the states before them.
 
     word_ids: of the nodes of known words, and last that of words that are not known.
     """
@@ -89,7 +89,7 @@ def enter(
     addresses: Array,
     text_scores: Array,
 ) -> None:
-    """Enters the scores of texts that end in words of these log-probabilities, and the addresses of their states.
+    """Enter the scores of all texts that end in words of these log-probabilities, and the addresses of their states.
 
     after, size: where the first of their states is, and the bytes of each. An id of 0 is that of an unknown word.
     """
@@ -117,7 +117,7 @@ def longer_word(
     settings: Array,
     counts: Array,
 ) -> int:
-    """The word after one more character. A new one gets its score as an unfinished word, if the kernel scores words."""
+    """Return the word after one more character. A new one is scored as unfinished, if the kernel scores words."""
     slot = slot_of(node, code, 0, word_slots.size)
     while word_slots[slot] >= 0:
         found = int(word_slots[slot])
@@ -147,7 +147,7 @@ def longer_word(
 def longer_text(
     text: int, word: int, texts: Array, text_slots: Array, words: Array, hot_ends: Array, counts: Array
 ) -> int:
-    """The text after one more word; the same text if the word is empty."""
+    """Return the text after one more word; the same text if the word is empty."""
     if word == 0:
         return text
     slot = slot_of(text, word, 0, text_slots.size)
@@ -205,7 +205,7 @@ def search(
     settings: Array,
     counts: Array,
 ) -> int:
-    """Goes through frames until the last, or until the caller has to do something; returns what.
+    """Go through frames until the last, or until the caller has to do something; return what.
 
     log_probs: (T, labels). labels[label_offsets[f]:label_offsets[f + 1]]: the labels of frame f that count.
     codes[code_offsets[k]:code_offsets[k + 1]]: the characters of label k. text_scores: what the language model and the
@@ -314,7 +314,7 @@ def _extend(
     settings: Array,
     counts: Array,
 ) -> None:
-    """Adds all beams with one more label to the candidates; equal ones become one."""
+    """Add all beams with one more label to the candidates; equal ones become one."""
     kind = kinds[label]
     for b in range(counts[BEAMS]):
         text, word = int(beams[b, TEXT]), int(beams[b, WORD])
@@ -379,13 +379,13 @@ def _extend(
 
 @kernel
 def _is_better(scores: Array, one: int, other: int) -> bool:
-    """Whether a candidate goes before another: by its score; of equal ones, the first."""
+    """Return whether a candidate goes before another: by its score; of equal ones, the first."""
     return scores[one] > scores[other] or (scores[one] == scores[other] and one < other)
 
 
 @kernel
 def _sift_down(heap: Array, size: int, place: int, scores: Array) -> None:
-    """Restores a heap whose root is the worst candidate, from a place downwards."""
+    """Restore a heap whose root is the worst candidate, from a place downwards."""
     while True:
         below = 2 * place + 1
         if below >= size:
@@ -400,7 +400,7 @@ def _sift_down(heap: Array, size: int, place: int, scores: Array) -> None:
 
 @kernel
 def best_of(scores: Array, count: int, least: float, width: int, order: Array) -> int:
-    """Writes the best candidates with at least a score, best first; returns their number, at most `width`."""
+    """Write the best candidates with at least a score, best first; return their number, at most `width`."""
     size = 0
     for row in range(count):
         if not scores[row] >= least:
@@ -440,7 +440,7 @@ def _select(
     settings: Array,
     counts: Array,
 ) -> None:
-    """The best candidates become the beams of the next frame."""
+    """Make the best candidates the beams of the next frame."""
     count, best = counts[CANDIDATES], -np.inf
     for row in range(count):
         of_text, of_word = text_scores[candidates[row, TEXT]], word_scores[candidates[row, WORD]]
@@ -476,7 +476,7 @@ def _select(
 def _is_covered(
     row: int, history: int, candidates: Array, beams: Array, size: int, slots: Array, used: Array, texts: Array
 ) -> bool:
-    """Whether a better beam has the same last words, unfinished word and last label; if not, it goes into the table."""
+    """Return whether a better beam ends in the same words, unfinished word and label; else put it into the table."""
     text = int(candidates[row, TEXT])
     word, label = int(candidates[row, WORD]), int(candidates[row, LAST])
     mixed, node = 0, text

@@ -43,7 +43,10 @@ class KenlmState(AbstractLMState):
     __slots__ = ("address", "owner", "state")
 
     def __init__(self, state: Any, address: int = 0, owner: Any = None) -> None:
-        """address: where the state is, in memory that the owner keeps; the state is then made of it by need."""
+        """Store a state.
+
+        address: where the state is, in memory that the owner keeps; the state is then made of it by need.
+        """
         self.state, self.address, self.owner = state, address, owner
 
 
@@ -54,7 +57,10 @@ class KenlmRows:
     """
 
     def __init__(self, owner: WeightedLanguageModel, model: Any, known: Words) -> None:
-        """owner: has the weights. model: a `Model` of `chainrule.kenlm`."""
+        """Store the model's function of scores, and the ids of the known words.
+
+        owner: has the weights. model: a `Model` of `chainrule.kenlm`.
+        """
         self._owner = owner
         self.score_ids = model.score_ids
         ids = np.concatenate([[0], model.ids_of(known.words)])  # 0: an unknown word
@@ -68,18 +74,18 @@ class KenlmRows:
 
     @classmethod
     def of(cls, owner: WeightedLanguageModel, model: Any, known: Words) -> KenlmRows | None:
-        """None if the model has words that are not among the known ones."""
+        """Return the rows of a model; None if the model has words that are not among the known ones."""
         others = sum(marker not in known.words for marker in MARKER_TOKENS) if known.size > 1 else 0
         return cls(owner, model, known) if model.vocabulary_size == len(known.words) + others else None
 
     @staticmethod
     def address_of(state: Any) -> int:
-        """Where a state is."""
+        """Return the address of a state."""
         return state.address or ctypes.addressof(state.state if isinstance(state, KenlmState) else state)
 
     @staticmethod
     def state_at(address: int, owner: Any) -> KenlmState:
-        """The state at an address, which is valid as long as its owner lives."""
+        """Return the state at an address, which is valid as long as its owner lives."""
         return KenlmState(None, address, owner)
 
 
@@ -91,17 +97,20 @@ class MultiLanguageModelState(AbstractLMState):
 
 
 class HotwordScorer:
-    """What hotwords add to the scores of texts, and their beginnings to those of unfinished words."""
+    """What hotwords add to the scores of a text, and their beginnings to those of unfinished words."""
 
     def __init__(self, match_ptn: re.Pattern[str], char_trie: Any, weight: float = DEFAULTS.hotword_weight) -> None:
-        """match_ptn: finds the hotwords of a text. char_trie: those words, as `Words` or another iterable."""
+        """Store the hotwords and their weight.
+
+        match_ptn: finds the hotwords of a text. char_trie: those words, as `Words` or another iterable.
+        """
         self._match_ptn, self._char_trie, self._weight = match_ptn, char_trie, weight
 
     @classmethod
     def build_scorer(
         cls, hotwords: Iterable[str] | None = None, weight: float = DEFAULTS.hotword_weight
     ) -> HotwordScorer:
-        """hotwords: words, or phrases, of which each word counts."""
+        """Return a scorer of hotwords. hotwords: words, or phrases, of which each word counts."""
         words = sorted({word for phrase in hotwords or () for word in phrase.split()}, key=len, reverse=True)
         alternatives = "|".join(map(re.escape, words))
         pattern = rf"(?<!\S)(?:{alternatives})(?!\S)" if words else r"(?!)"
@@ -117,11 +126,13 @@ class HotwordScorer:
         return self.hotwords.words.has_node(item)
 
     def score(self, text: str) -> float:
-        """What the hotwords of a text add to its score."""
+        """Return what the hotwords of a text add to its score."""
         return self._weight * len(self._match_ptn.findall(text))
 
     def score_partial_token(self, token: str) -> float:
-        """What the beginning of a word adds: as much of the weight as it is of the shortest hotword it may become."""
+        """Return what the beginning of a word adds: as much of the weight as it is of the shortest hotword it may
+        become.
+        """
         shortest = self.hotwords.words.shortest_after(token)
         return self._weight * len(token) / shortest if shortest else 0.0
 
@@ -138,34 +149,34 @@ class AbstractLanguageModel(ABC):
 
     @abstractmethod
     def get_start_state(self) -> Any:
-        """The state before the first word."""
+        """Return the state before the first word."""
 
     @abstractmethod
     def score_partial_token(self, partial_token: str) -> float:
-        """The score of an unfinished word, which that of the whole word replaces."""
+        """Return the score of an unfinished word, which that of the whole word replaces."""
 
     @abstractmethod
     def score(self, prev_state: Any, word: str, is_last_word: bool = False) -> tuple[float, Any]:
-        """The score of a word after a state, and the state after it."""
+        """Return the score of a word after a state, and the state after it."""
 
     def score_words(
         self, states: Sequence[Any], words: Sequence[str | None], is_last: bool
     ) -> tuple[list[float], list[Any]]:
-        """As `WordModel.score_words`; by default one by one."""
+        """Score words as `WordModel.score_words` does; by default one by one."""
         pairs = [self.score(state, word or "", is_last) for state, word in zip(states, words, strict=True)]
         return [score for score, _ in pairs], [state for _, state in pairs]
 
     def save_to_dir(self, filepath: str) -> None:
-        """Saves the model in a folder."""
+        """Save the model in a folder."""
         raise NotImplementedError(f"{type(self).__name__} has no way to be saved")
 
     @classmethod
     def load_from_dir(cls, filepath: str) -> AbstractLanguageModel:
-        """Opens a model that `save_to_dir` wrote."""
+        """Open a model that `save_to_dir` wrote."""
         raise NotImplementedError(f"{cls.__name__} has no way to be loaded")
 
     def reset_params(self, **params: Any) -> None:  # noqa: B027  # a model may have none
-        """Changes settings of the model."""
+        """Change settings of the model."""
 
 
 class WeightedLanguageModel(AbstractLanguageModel):
@@ -184,7 +195,7 @@ class WeightedLanguageModel(AbstractLanguageModel):
         return self.unk_score_offset
 
     def reset_params(self, **params: Any) -> None:
-        """Sets alpha, beta, unk_score_offset, score_boundary; None leaves one as it is. Raises SettingError."""
+        """Set alpha, beta, unk_score_offset, score_boundary; None leaves one unchanged. Raises SettingError."""
         for name, value in params.items():
             if name not in self.JSON_ATTRS:
                 raise SettingError(f"a language model has no parameter {name!r}; it has {', '.join(self.JSON_ATTRS)}")
@@ -196,7 +207,7 @@ class WeightedLanguageModel(AbstractLanguageModel):
                 setattr(self, name, value)
 
     def score_partial_token(self, partial_token: str) -> float:
-        """unk_score_offset for what no known word begins like, times len / 6 if it is longer; 0 for others."""
+        """Return unk_score_offset for what no known word begins like, times len / 6 if it is longer; 0 for others."""
         if self.known is None or self.known.has_node(partial_token):
             return 0.0
         return self.unk_score_offset * max(1.0, len(partial_token) / AVERAGE_WORD)
@@ -207,7 +218,7 @@ class WeightedLanguageModel(AbstractLanguageModel):
         return {name: getattr(self, name) for name in self.JSON_ATTRS}
 
     def save_to_dir(self, filepath: str, unigram_encoding: str | None = None) -> None:
-        """Writes attrs.json, unigrams.txt and the model into a folder that exists."""
+        """Write attrs.json, unigrams.txt and the model into a folder that exists."""
         folder = Path(filepath)
         (folder / ATTRS).write_text(json.dumps(self.serializable_attrs), encoding="utf-8")
         words = "".join(f"{word}\n" for word in sorted(self._unigram_set))
@@ -219,7 +230,7 @@ class WeightedLanguageModel(AbstractLanguageModel):
 
 
 class FusedLanguageModel(WeightedLanguageModel):
-    """Any language model, of words, pieces or characters: n-grams, a network, a mixture. Scores beams in batches."""
+    """Any language model, of words, subwords or characters: n-grams, a network, a mixture. Scores beams in batches."""
 
     def __init__(
         self,
@@ -230,7 +241,10 @@ class FusedLanguageModel(WeightedLanguageModel):
         unk_score_offset: float = DEFAULTS.unk_score_offset,
         score_boundary: bool = True,
     ) -> None:
-        """unigrams: the words that there are; by default those of a vocabulary of whole words, and of others any."""
+        """Store the model and its words.
+
+        unigrams: the words that there are; by default those of a vocabulary of whole words, and of others any.
+        """
         super().__init__(alpha, beta, unk_score_offset, score_boundary)
         self.model = model
         self._unigram_set = set(unigrams or ())
@@ -243,18 +257,18 @@ class FusedLanguageModel(WeightedLanguageModel):
         return self._fusion.order
 
     def get_start_state(self) -> Any:
-        """The state after <s>."""
+        """Return the state after <s>."""
         return self._fusion.get_start_state()
 
     def score(self, prev_state: Any, word: str, is_last_word: bool = False) -> tuple[float, Any]:
-        """alpha x ln P(word | state) + beta."""
+        """Return alpha x ln P(word | state) + beta."""
         [score], [state] = self.score_words([prev_state], [word], is_last_word)
         return score, state
 
     def score_words(
         self, states: Sequence[Any], words: Sequence[str | None], is_last: bool
     ) -> tuple[list[float], list[Any]]:
-        """As `WordModel.score_words`. An empty word is none."""
+        """Implement `WordModel.score_words`. An empty word is none."""
         fusion = self._fusion
         fusion.alpha, fusion.beta, fusion.unknown_offset = self.alpha, self.beta, self.unk_score_offset
         fusion.score_boundary = self.score_boundary
@@ -268,7 +282,7 @@ class MultiLanguageModel(AbstractLanguageModel):
     """The mean of several language models' scores."""
 
     def __init__(self, language_models: Sequence[AbstractLanguageModel]) -> None:
-        """Raises SettingError if there are fewer than two."""
+        """Store the models. Raises SettingError if there are fewer than two."""
         if len(language_models) < 2:
             raise SettingError(f"{len(language_models)} language models were given; expected two or more")
         self._language_models = language_models
@@ -280,24 +294,24 @@ class MultiLanguageModel(AbstractLanguageModel):
         return max(orders) if min(orders) else 0
 
     def get_start_state(self) -> MultiLanguageModelState:
-        """The states of all models."""
+        """Return the states of all models."""
         return MultiLanguageModelState([model.get_start_state() for model in self._language_models])
 
     def score_partial_token(self, partial_token: str) -> float:
-        """The mean of the models' scores."""
+        """Return the mean of the models' scores."""
         return float(np.mean([model.score_partial_token(partial_token) for model in self._language_models]))
 
     def score(
         self, prev_state: MultiLanguageModelState, word: str, is_last_word: bool = False
     ) -> tuple[float, MultiLanguageModelState]:
-        """The mean of the models' scores, and their states."""
+        """Return the mean of the models' scores, and their states."""
         [score], [state] = self.score_words([prev_state], [word], is_last_word)
         return score, state
 
     def score_words(
         self, states: Sequence[MultiLanguageModelState], words: Sequence[str | None], is_last: bool
     ) -> tuple[list[float], list[MultiLanguageModelState]]:
-        """As `WordModel.score_words`."""
+        """Implement `WordModel.score_words`."""
         results = [
             model.score_words([state.states[i] for state in states], words, is_last)
             for i, model in enumerate(self._language_models)
@@ -308,7 +322,10 @@ class MultiLanguageModel(AbstractLanguageModel):
 
 
 def load_unigram_set_from_arpa(arpa_path: str) -> set[str]:
-    """The words of an ARPA file that have a backoff weight, as pyctcdecode takes them. Raises SettingError if none."""
+    """Return the words of an ARPA file that have a backoff weight, as pyctcdecode takes them.
+
+    Raises SettingError if none.
+    """
     words: set[str] = set()
     with open(arpa_path, encoding="utf-8-sig") as file:
         is_unigrams = False

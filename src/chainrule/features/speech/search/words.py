@@ -35,11 +35,11 @@ class Words:
         self.size = add_words(self.codes, self.offsets, self.trie, self.slots, self.shortest, self.ends)
 
     def has_node(self, prefix: str) -> bool:
-        """Whether a word begins like this."""
+        """Return whether a word begins like this."""
         return self._node(prefix) >= 0 and self.size > 1
 
     def shortest_after(self, prefix: str) -> int:
-        """The length of the shortest word that begins like this, or 0."""
+        """Return the length of the shortest word that begins like this, or 0."""
         node = self._node(prefix)
         return int(self.shortest[node]) if node > 0 else 0
 
@@ -72,6 +72,9 @@ class Hotwords:
 
     @classmethod
     def of(cls, phrases: Iterable[str] | None, weight: float = DEFAULTS.hotword_weight) -> Hotwords:
-        """phrases: of one or more words, each of which counts, as it is written and in looked-up form."""
+        """Return the hotwords in phrases.
+
+        phrases: of one or more words, each of which counts, as it is written and in looked-up form.
+        """
         words = [form for phrase in phrases or () for word in phrase.split() for form in (word, looked_up(word))]
         return cls(Words(words), float(weight)) if words else cls()

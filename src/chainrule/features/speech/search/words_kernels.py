@@ -16,7 +16,7 @@ _FACTOR = -7046029254386353131  # 2 ** 64 divided by the golden ratio, as a sign
 
 @kernel
 def slot_of(first: int, second: int, third: int, size: int) -> int:
-    """Where the search for a key begins in a table of `size` slots, a power of two."""
+    """Return where the search for a key begins in a table of `size` slots, a power of two."""
     mixed = (first * _FACTOR + second) * _FACTOR + third
     mixed = (mixed ^ (mixed >> 29)) * _FACTOR
     return (mixed >> 32) & (size - 1)
@@ -24,7 +24,7 @@ def slot_of(first: int, second: int, third: int, size: int) -> int:
 
 @kernel
 def add_words(codes: Array, offsets: Array, trie: Array, slots: Array, shortest: Array, ends: Array) -> int:
-    """Makes a trie of words, all of which are new: trie[n] = parent and code point. Returns the number of nodes.
+    """Make a trie of words, all of which are new: trie[n] = parent and code point. Returns the number of nodes.
 
     codes[offsets[i]:offsets[i + 1]]: word i. shortest[n]: the length of the shortest word that begins as node n does.
     ends[n]: one more than the number of the word that ends in n, 0 if none does.
@@ -49,7 +49,7 @@ def add_words(codes: Array, offsets: Array, trie: Array, slots: Array, shortest:
 
 @kernel
 def child_of(trie: Array, slots: Array, node: int, code: int) -> int:
-    """The node after a node of a trie, or NOWHERE."""
+    """Return the node after a node of a trie, or NOWHERE."""
     slot = slot_of(node, code, 0, slots.size)
     while slots[slot] >= 0:
         found = int(slots[slot])

@@ -29,7 +29,7 @@ _AT_ONCE = 1 << 12  # frames
 
 
 def log_mel(sound: Sound, mels: int) -> Int16[ndarray, "T M"]:
-    """Log-mel frames in steps of 1/512 of a nat, T = 1 + (samples - frame) / hop, rounded down.
+    """Return log-mel frames in steps of 1/512 of a nat, T = 1 + (samples - frame) / hop, rounded down.
 
     Pre-emphasis by 0.97, frames of 25 ms under a Hamming window every 10 ms, their power spectrum, and triangles that
     are equally wide in mel = 2595 log10(1 + f / 700 Hz). Raises TextError where there is less than a frame.
@@ -51,19 +51,19 @@ def log_mel(sound: Sound, mels: int) -> Int16[ndarray, "T M"]:
 
 
 def band_centres(mels: int, rate: int) -> Float64[ndarray, " M"]:
-    """The pitch of the middle of each band, in Hz."""
+    """Return the pitch of the middle of each band, in Hz."""
     return _edges(mels, rate)[1:-1]
 
 
 def _edges(mels: int, rate: int) -> Float64[ndarray, " M+2"]:
-    """Where triangles begin, peak and end, in Hz; equally far apart in mel."""
+    """Return where triangles begin, peak and end, in Hz; equally far apart in mel."""
     low, high = (2595 * np.log10(1 + np.array([LOWEST, rate / 2]) / 700)).tolist()
     return np.asarray(700 * (10 ** (np.linspace(low, high, mels + 2) / 2595) - 1))
 
 
 @cache
 def mel_triangles(mels: int, size: int, rate: int) -> Float64[ndarray, "M bins"]:
-    """The weights of the bins of a spectrum of `size` samples in each band, 0 to 1."""
+    """Return the weights of the bins of a spectrum of `size` samples in each band, 0 to 1."""
     edges = _edges(mels, rate)
     frequencies = np.arange(size // 2 + 1) * rate / size
     rising = (frequencies - edges[:-2, None]) / np.diff(edges)[:-1, None]
@@ -72,7 +72,7 @@ def mel_triangles(mels: int, size: int, rate: int) -> Float64[ndarray, "M bins"]
 
 
 def normalised(frames: Int16[ndarray, "T M"]) -> Float32[ndarray, "T M"]:
-    """Frames with a mean of 0 and a deviation of 1 in each band; a band that never changes becomes 0."""
+    """Return frames with a mean of 0 and a deviation of 1 in each band; a band that never changes becomes 0."""
     own = frames.astype(np.int64)
     mean = own.sum(0) / len(own)  # sums of whole numbers are exact
     variance = (own * own).sum(0) / len(own) - mean * mean

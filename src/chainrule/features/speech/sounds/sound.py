@@ -48,7 +48,7 @@ class Sound(NamedTuple):
 
 
 def read_sound(path: str | os.PathLike[str], rate: int) -> Sound:
-    """A file of sound, brought to a rate. Raises TextError, which names the file."""
+    """Return a file of sound, brought to a rate. Raises TextError, which names the file."""
     name = os.fspath(path)
     try:
         data = Path(path).read_bytes()
@@ -75,7 +75,7 @@ def read_sound(path: str | os.PathLike[str], rate: int) -> Sound:
 
 
 def encode_wav(samples: Int16[ndarray, " samples"], rate: int) -> bytes:
-    """A WAV file of one channel in 16 bits."""
+    """Return a WAV file of one channel in 16 bits."""
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
         writer.setnchannels(1)
@@ -118,7 +118,7 @@ def _cut_short(data: bytes) -> list[str]:
 
 
 def _as_numbers(raw: bytes, width: int) -> Float64[ndarray, " numbers"]:
-    """Whole numbers of 1 to 4 bytes, little-endian, as numbers from -1 to 1; those of one byte have no sign."""
+    """Return whole numbers of 1 to 4 bytes, little-endian, as numbers from -1 to 1; those of one byte have no sign."""
     if width == 1:
         return (np.frombuffer(raw, np.uint8).astype(np.float64) - 128) / 128
     if width == 3:
@@ -129,7 +129,7 @@ def _as_numbers(raw: bytes, width: int) -> Float64[ndarray, " numbers"]:
 
 
 def _read_other(data: bytes, name: str) -> tuple[Float64[ndarray, "samples channels"], int]:
-    """As `_read_wav`, by soundfile. Raises TextError."""
+    """Read a sound as `_read_wav` does, by soundfile. Raises TextError."""
     try:
         import soundfile
     except ImportError as error:
@@ -144,7 +144,7 @@ def _read_other(data: bytes, name: str) -> tuple[Float64[ndarray, "samples chann
 
 
 def resample(samples: Float64[ndarray, " samples"], rate: int, wanted: int) -> Float64[ndarray, " resampled"]:
-    """Samples at another rate, by a windowed sinc (Hann) that passes 95 % of the band of the lower rate.
+    """Return the samples at another rate, by a windowed sinc (Hann) that passes 95 % of the band of the lower rate.
 
     The first sample stays in its place; a sound of n samples gets n wanted / rate, rounded up.
     """
@@ -172,7 +172,7 @@ def resample(samples: Float64[ndarray, " samples"], rate: int, wanted: int) -> F
 
 
 def sound_files(names: Sequence[str]) -> list[str]:
-    """Files of sound: those named, and those in the folders named, at any depth, in order. Raises TextError."""
+    """Return files of sound: those named, and those in the folders named, at any depth, in order. Raises TextError."""
     files = []
     for name in names:
         if not os.path.isdir(name):

@@ -67,7 +67,7 @@ def read_transcripts(
     mels: int = MELS,
     on_note: Callable[[str], object] | None = None,
 ) -> list[Transcript]:
-    """The sounds and transcripts of a file or folder.
+    """Return the sounds and transcripts of a file or folder.
 
     on_bad: a callback that gets a TextError for each that cannot be read, which is left out. rate, mels: of the frames,
     those of the network. on_note: a callback for what was converted, a line for each kind. Texts are normalised to NFC,
@@ -100,7 +100,7 @@ def read_transcripts(
 
 
 def check_transcripts(transcripts: Sequence[object], mels: int) -> list[Transcript]:
-    """Checks transcripts given from Python. mels: those of the network. Raises TypeError, TextError."""
+    """Check transcripts given from Python. mels: those of the network. Raises TypeError, TextError."""
     checked = []
     for item in transcripts:
         if not isinstance(item, Transcript):
@@ -114,7 +114,7 @@ def check_transcripts(transcripts: Sequence[object], mels: int) -> list[Transcri
 
 
 def digest_of_transcripts(transcripts: Sequence[Transcript]) -> str:
-    """The SHA-256 of sounds and their texts, whatever file they are from."""
+    """Return the SHA-256 of sounds and their texts, whatever file they are from."""
     digest = hashlib.sha256()
     for item in transcripts:
         digest.update(f"{item.frames.shape} {item.text}\n".encode("utf-8", "surrogatepass"))
@@ -123,12 +123,12 @@ def digest_of_transcripts(transcripts: Sequence[Transcript]) -> str:
 
 
 def hours_of(transcripts: Sequence[Transcript]) -> float:
-    """How long the sounds are, in hours."""
+    """Return how long the sounds are, in hours."""
     return sum(len(item.frames) for item in transcripts) * HOP_SECONDS / 3600
 
 
 def clean_text(text: str) -> str:
-    """A text in NFC, with single spaces between words and none around it."""
+    """Return a text in NFC, with single spaces between words and none around it."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
@@ -162,7 +162,7 @@ def _in_records(name: str, on_bad: OnBad) -> Iterator[_Line]:
 
 
 def _in_table(name: str, on_bad: OnBad) -> Iterator[_Line]:
-    """A path and a text in each line, in the columns that the first line names, or else the first two."""
+    """Yield a path and a text in each line, in the columns that the first line names, or else the first two."""
     path_at, text_at, columns = 0, 1, 2
     for number, (place, cells) in enumerate(table_rows(name, is_csv=text_suffix(name) == ".csv")):
         titles = [cell.lower() for cell in cells] if number == 0 else []
@@ -200,7 +200,7 @@ def _in_folder(folder: Path, on_bad: OnBad) -> Iterator[_Line]:
 
 
 def _with_suffix(path: Path) -> str | None:
-    """A sound of this name, whatever its kind."""
+    """Return a sound of this name, whatever its kind."""
     paths = (path.with_name(path.name + suffix) for suffix in SUFFIXES)
     return next((os.fspath(own) for own in paths if own.exists()), None)
 

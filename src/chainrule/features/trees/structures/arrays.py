@@ -45,7 +45,7 @@ def encode_trees(
     binarise: Binarise | None = None,
     most_children: int | None = None,
 ) -> list[TreeTokens]:
-    """As `encode_nodes`, where units are the labelled nodes of trees."""
+    """Encode trees as `encode_nodes` does, where units are the labelled nodes of trees."""
     nodes = [
         [each.input.root] if unit == "tree" else [i for i, label in enumerate(each.input.labels) if label is not None]
         for each in examples
@@ -62,11 +62,11 @@ def encode_nodes(
     binarise: Binarise | None = None,
     most_children: int | None = None,
 ) -> list[TreeTokens]:
-    """Encodes trees. units: the labelled nodes of each tree. places: file and line of each, for messages. binarise: the
-    direction as for `binarise_nodes`; None not to.
+    """Encode trees.
 
-    most_children: the most children of a node that the network can read. Raises TextError where a node has more, or a
-    word is no token by itself.
+    units: the labelled nodes of each tree. places: file and line of each, for messages. binarise: the direction as for
+    `binarise_nodes`; None not to. most_children: the most children of a node that the network can read. Raises
+    TextError where a node has more, or a word is no token by itself.
     """
     found = []
     rows = tokens_of_nodes(tokenizer, [tree.words for tree in trees], places)
@@ -84,7 +84,8 @@ def encode_nodes(
 
 
 def binarise_nodes(tree: Tree, binarise: Binarise) -> list[list[int]]:
-    """The children of each node where no node has more than two: nodes are added, without a word, after all others.
+    """Return the children of each node where no node has more than two: nodes are added, without a word, after all
+    others.
 
     left: (a b c) becomes ((a b) c). right: (a (b c)). head: outwards from the head, first to the right, then to the
     left, as Klein and Manning (2003) markovise. The head is the node's own word, where it has one: then the children
@@ -121,7 +122,7 @@ def binarise_nodes(tree: Tree, binarise: Binarise) -> list[list[int]]:
 
 
 def _from_left(own: list[int], join: Callable[[int, int], int]) -> list[int]:
-    """(a b c d) as (((a b) c) d); one or two children as they are."""
+    """Return (a b c d) as (((a b) c) d); one or two children unchanged."""
     whole = own[0]
     for child in own[1:-1]:
         whole = join(whole, child)
@@ -129,7 +130,7 @@ def _from_left(own: list[int], join: Callable[[int, int], int]) -> list[int]:
 
 
 def _from_right(own: list[int], join: Callable[[int, int], int]) -> list[int]:
-    """(a b c d) as (a (b (c d))); one or two children as they are."""
+    """Return (a b c d) as (a (b (c d))); one or two children unchanged."""
     whole = own[-1]
     for child in reversed(own[1:-1]):
         whole = join(child, whole)
@@ -137,7 +138,7 @@ def _from_right(own: list[int], join: Callable[[int, int], int]) -> list[int]:
 
 
 def _around(own: list[int], head: int, join: Callable[[int, int], int]) -> list[int]:
-    """(a b H d) as (a (b (H d))). head: its index among more than two children."""
+    """Return (a b H d) as (a (b (H d))). head: its index among more than two children."""
     whole = own[head]
     for child in own[head + 1 : -1] if head == 0 else own[head + 1 :]:
         whole = join(whole, child)
@@ -149,7 +150,7 @@ def _around(own: list[int], head: int, join: Callable[[int, int], int]) -> list[
 
 
 def _head_among(tree: Tree, own: list[int]) -> int:
-    """The index of the right-most child that is not punctuation alone; of the right-most where all are."""
+    """Return the index of the right-most child that is not punctuation alone; of the right-most where all are."""
 
     def is_punctuation(child: int) -> bool:
         word = tree.words[child]
@@ -159,7 +160,7 @@ def _head_among(tree: Tree, own: list[int]) -> int:
 
 
 def _check_children(tree: Tree, children: Sequence[Sequence[int]], most: int, place: str) -> None:
-    """Raises TextError where a node has more than `most` children."""
+    """Raise TextError where a node has more than `most` children."""
     node = next((i for i, own in enumerate(children) if len(own) > most), None)
     if node is not None:
         words = tree.text(node)
@@ -172,7 +173,7 @@ def _check_children(tree: Tree, children: Sequence[Sequence[int]], most: int, pl
 
 
 def _wiring(children: Sequence[Sequence[int]], root: int) -> tuple[Nodes, Nodes, Nodes]:
-    """The parent, depth and rank of each node."""
+    """Return the parent, depth and rank of each node."""
     parents, depths, ranks = np.full(len(children), -1, np.int64), *np.zeros((2, len(children)), np.int64)
     level, depth = [root], 0
     while level:
@@ -189,10 +190,9 @@ def _wiring(children: Sequence[Sequence[int]], root: int) -> tuple[Nodes, Nodes,
 def tokens_of_nodes(
     tokenizer: Tokenizer, words: Sequence[Sequence[str | None]], places: Sequence[str]
 ) -> list[Int64[ndarray, " nodes"]]:
-    """The token of each node of trees or graphs; -1 where it has no word. places: file and line of each structure, for
-    messages.
+    """Return the token of each node of trees or graphs; -1 where it has no word.
 
-    Raises TextError where a word is no token by itself.
+    places: file and line of each structure, for messages. Raises TextError where a word is no token by itself.
     """
     written = [[word for word in own if word is not None] for own in words]
     try:
@@ -229,7 +229,7 @@ class GraphArrays(NamedTuple):
 
 
 def edge_types(graphs: Sequence[Graph]) -> tuple[str, ...]:
-    """All types of edges, sorted."""
+    """Return all types of edges, sorted."""
     return tuple(sorted({edge.type for graph in graphs for edge in graph.edges}))
 
 
@@ -242,10 +242,11 @@ def encode_labelled_graphs(
     types: Sequence[str],
     numbers: int,
 ) -> list[GraphArrays]:
-    """Encodes graphs. units: the labelled nodes of each graph. places: file and line of each, for messages. types,
-    numbers: the types of edges, and how many numbers of a node, that the network reads.
+    """Encode graphs.
 
-    Raises TextError where a graph has other types of edges or other numbers, or a word is no token by itself.
+    units: the labelled nodes of each graph. places: file and line of each, for messages. types, numbers: the types of
+    edges, and how many numbers of a node, that the network reads. Raises TextError where a graph has other types of
+    edges or other numbers, or a word is no token by itself.
     """
     index = {name: i for i, name in enumerate(types)}
     rows = tokens_of_nodes(tokenizer, [graph.words for graph in graphs], places)

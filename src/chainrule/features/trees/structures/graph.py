@@ -61,7 +61,7 @@ class Graph:
         return len(self.nodes)
 
     def __str__(self) -> str:
-        """A line of JSON, as `read_graphs` reads it."""
+        """Return a line of JSON, as `read_graphs` reads it."""
         fields: dict[str, Any] = {"nodes": self.nodes, "edges": self.edges}
         if self.labels:
             fields["labels"] = self.labels
@@ -81,11 +81,11 @@ class Graph:
         return tuple(node if isinstance(node, str) else None for node in self.nodes)
 
     def text(self) -> str:
-        """The words of its nodes, in their order."""
+        """Return the words of its nodes, in their order."""
         return " ".join(word for word in self.words if word is not None)
 
     def shown(self, node: int) -> str:
-        """A node's name to show: its word, or its index."""
+        """Return a node's name to show: its word, or its index."""
         held = self.nodes[node]
         return held if isinstance(held, str) else f"node {node}"
 
@@ -99,7 +99,7 @@ class LabelledGraph(NamedTuple):
 
 
 def labelled(graph: Graph, unit: str, place: str = "a labelled graph") -> LabelledGraph:
-    """A graph with the labels of a unit, graph or node. Raises TextError where there is none."""
+    """Return a graph with the labels of a unit, graph or node. Raises TextError where there is none."""
     if unit == "graph":
         if graph.label is None:
             raise TextError(f"{place}: the graph has no label")
@@ -111,7 +111,8 @@ def labelled(graph: Graph, unit: str, place: str = "a labelled graph") -> Labell
 
 
 def graph_of_tree(tree: Tree) -> Graph:
-    """A tree as a graph: `child` edges from parents to children, and `next` edges from each word to the word after it.
+    """Return a tree as a graph: `child` edges from parents to children, and `next` edges from each word to the word
+    after it.
 
     The root's label is that of the graph.
     """
@@ -122,7 +123,7 @@ def graph_of_tree(tree: Tree) -> Graph:
 
 
 def _check_nodes(nodes: Sequence[Any]) -> None:
-    """Raises TextError unless all hold words, or None, or all as many finite numbers."""
+    """Raise TextError unless all hold words, or None, or all as many finite numbers."""
     first = next((node for node in nodes if node is not None), None)
     if first is None or isinstance(first, str):
         odd = next((i for i, node in enumerate(nodes) if not (node is None or isinstance(node, str))), None)

@@ -32,7 +32,7 @@ class PlacedGraph(NamedTuple):
 
 
 def read_graphs(name: str | os.PathLike[str], unit: str = "graph", on_bad: OnBad = raise_error) -> list[LabelledGraph]:
-    """The labelled graphs of a file. unit: "graph" if each has a label, "node" if some of its nodes have.
+    """Return the labelled graphs of a file. unit: "graph" if each has a label, "node" if some of its nodes have.
 
     on_bad: a callback that gets a TextError with file and line for each graph that cannot be read or has no label,
     which is left out. Raises TextError where there is no graph.
@@ -49,14 +49,14 @@ def read_graphs(name: str | os.PathLike[str], unit: str = "graph", on_bad: OnBad
 
 
 def read_unlabelled_graphs(name: str | os.PathLike[str]) -> list[Graph]:
-    """The graphs of a file, whether they have labels or not. Raises TextError, also where there is no graph."""
+    """Return the graphs of a file, whether they have labels or not. Raises TextError, also where there is no graph."""
     name = os.fspath(name)
     missing = f"{name}: there is no graph in it; at least one is needed"
     return collect(_graphs_of(name, "unlabelled", raise_error), lambda placed: placed.graph, raise_error, missing)
 
 
 def _graphs_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedGraph | TextError]:
-    """Each graph of a file, or the error in its place."""
+    """Yield each graph of a file, or the error in its place."""
     if FORMATS.get(text_suffix(name)) == "json":
         for place, record in json_objects(name, on_bad):
             try:
@@ -72,7 +72,7 @@ def _graphs_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedGraph | Te
 
 
 def _graph_of_record(record: dict[str, Any], unit: str, place: str) -> Graph:
-    """Raises TextError."""
+    """Return the graph in a record. Raises TextError."""
     nodes = tuple(tuple(node) if isinstance(node, list) else node for node in _list(record, "nodes", place))
     edges = _list(record, "edges", place) if "edges" in record else []
     labels = _list(record, "labels", place) if unit == "node" or "labels" in record else []
@@ -93,7 +93,7 @@ def _list(record: dict[str, Any], field: str, place: str) -> list[Any]:
 
 
 def _edge(edge: Any, place: str, number: int) -> Edge:
-    """Raises TextError."""
+    """Return an edge. Raises TextError."""
     values = [as_written(value) for value in edge] if isinstance(edge, list) else []
     is_edge = len(values) in (2, 3) and all(type(end) is int for end in values[:2])
     if not is_edge or not all(isinstance(own, str) and own.strip() for own in values[2:]):
@@ -105,7 +105,7 @@ def _edge(edge: Any, place: str, number: int) -> Edge:
 
 
 def _label(value: Any, place: str) -> str | None:
-    """A whole number as its digits. Raises TextError."""
+    """Return a whole number as its digits. Raises TextError."""
     value = as_written(value)
     label = str(value) if type(value) is int else value
     if label is not None and not (isinstance(label, str) and label.strip()):

@@ -70,7 +70,7 @@ class Brackets(NamedTuple):
 
 
 def step(place: ParserState, token: int, before: Any, brackets: Brackets) -> tuple[ParserState, OpenBracket | None]:
-    """The state after a token, and the bracket that it closes.
+    """Return the state after a token, and the bracket that it closes.
 
     before: the value that an opening bracket keeps for the text before it. A token that may not come next is read as a
     word.
@@ -104,8 +104,8 @@ class TreeSteps(NamedTuple):
 
 
 def tree_steps(tokens: Int32[ndarray, " T"], brackets: Brackets) -> TreeSteps:
-    """The states of a text; a closing bracket continues from the state before the opening one, and reads its node's
-    head.
+    """Return the states of a text; a closing bracket continues from the state before the opening one, and reads its
+    node's head.
     """
     states = len(tokens) + 1
     read = np.concatenate([[END], tokens]).astype(np.int64)
@@ -124,7 +124,7 @@ def tree_steps(tokens: Int32[ndarray, " T"], brackets: Brackets) -> TreeSteps:
 
 
 def check_is_tree(tokens: Int32[ndarray, " T"], steps: TreeSteps, brackets: Brackets, place: str) -> None:
-    """Raises TextError where tokens are no tree."""
+    """Raise TextError where tokens are no tree."""
     turns = steps.turns[:-1]
     is_open, is_close = tokens == brackets.open, tokens == brackets.close
     odd = (is_close & (turns != Action.MORE)) | (is_open & (turns == Action.HEAD)) | (turns == Action.COMPLETE)
@@ -148,7 +148,7 @@ class TreeToken(NamedTuple):
 
 
 def tree_tokens(tree: Tree) -> list[TreeToken]:
-    """A tree from the root down; of words with children, -HEAD- stands at their place."""
+    """Return a tree from the root down; of words with children, -HEAD- stands at their place."""
     tokens: list[TreeToken] = []
     todo: list[TreeToken | int] = [tree.root]
     while todo:
@@ -170,17 +170,17 @@ def tree_tokens(tree: Tree) -> list[TreeToken]:
 
 
 def tree_text(tree: Tree) -> str:
-    """The tokens of a tree, with single spaces between."""
+    """Return the tokens of a tree, with single spaces between."""
     return " ".join(token.text for token in tree_tokens(tree))
 
 
 def words_of(tokens: Sequence[str]) -> list[str]:
-    """The tokens of a text that are neither brackets nor marks of places."""
+    """Return the tokens of a text that are neither brackets nor marks of places."""
     return [token for token in tokens if token not in (OPEN, CLOSE, HEAD)]
 
 
 def _symbol(word: str | None) -> str:
-    """A word or label as one token, which is no bracket."""
+    """Return a word or label as one token, which is no bracket."""
     if not word:
         return "_"
     return ESCAPES.get(word, word).replace(" ", "\u00a0")
@@ -198,7 +198,7 @@ class Treebank:
 
     @classmethod
     def of(cls, sources: Paths) -> Treebank:
-        """The trees of some files."""
+        """Return the trees of some files."""
         return cls(tuple(as_paths(sources)))
 
     @property
@@ -217,7 +217,10 @@ class Treebank:
         return {"data": dict(self.digests), "reading": {"document": "tree"}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """As `Source.blocks`, one for each file. Raises TextError where a tree cannot be read, or a file has none."""
+        """Yield blocks as `Source.blocks` does, one for each file.
+
+        Raises TextError where a tree cannot be read, or a file has none.
+        """
         for done, name in enumerate(self.sources):
             progress(task, done, len(self.sources))
             text = "".join(tree_text(tree) + "\n" for tree in read_unlabelled(name)).encode("utf-8", "replace")
@@ -225,5 +228,5 @@ class Treebank:
             yield Block(byte_array(text), name, 1, unit="tree")
 
     def blocks_as_they_come(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
-        """As `blocks`."""
+        """Return the blocks of `blocks`."""
         return self.blocks(progress, task)

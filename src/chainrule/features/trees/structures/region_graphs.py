@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def grid_regions(height: int, width: int, cell: int) -> Int64[ndarray, "H W"]:
-    """The number of the square that each pixel is in, row by row. cell: pixels of a side. Raises SettingError."""
+    """Return the number of the square that each pixel is in, row by row. cell: pixels of a side. Raises
+    SettingError.
+    """
     if cell < 1:
         raise SettingError(f"cell is {cell}; expected 1 or more pixels")
     rows, columns = np.arange(height) // cell, np.arange(width) // cell
@@ -28,7 +30,7 @@ def grid_regions(height: int, width: int, cell: int) -> Int64[ndarray, "H W"]:
 
 
 def superpixels(pixels: UInt8[ndarray, "H W C"], count: int = 200, compactness: float = 10.0) -> Int64[ndarray, "H W"]:
-    """The number of the superpixel that each pixel is in (SLIC, Achanta et al. 2012), by scikit-image.
+    """Return the number of the superpixel that each pixel is in (SLIC, Achanta et al. 2012), by scikit-image.
 
     count: about how many superpixels. compactness: the weight of nearness in place against nearness in colour. Raises
     SettingError.
@@ -52,11 +54,12 @@ def region_graph(
     labels: Int64[ndarray, "H W"] | None = None,
     names: Sequence[str] = (),
 ) -> Graph:
-    """A graph whose nodes hold the mean colours of a region, its mean row and column, and its share of the pixels.
+    """Return a graph whose nodes hold the mean colours of a region, its mean row and column, and its share of the
+    pixels.
 
     Numbers are from 0 to 1. An edge `beside` or `below` leads from a region to each that touches it on the right or
     below. regions: as `grid_regions` and `superpixels` give them, from 0 without gaps. labels: of pixels; a region has
-    the most frequent of its own. names: of labels. Raises TextError.
+    the most frequent label of its pixels. names: of labels. Raises TextError.
 
     good:  region_graph(pixels, superpixels(pixels))
     """
@@ -87,13 +90,13 @@ def region_graph(
 
 
 def _touching(before: Int64[ndarray, " pairs"], after: Int64[ndarray, " pairs"]) -> list[tuple[int, int]]:
-    """The pairs of different regions, each once."""
+    """Return the pairs of different regions, each once."""
     pairs = np.stack((before, after), 1)[before != after]
     return [(source, target) for source, target in np.unique(pairs, axis=0).tolist()]
 
 
 def _check_shapes(pixels: ndarray, regions: ndarray, labels: ndarray | None) -> None:
-    """Raises TextError."""
+    """Raise TextError if regions or labels have another shape than the picture."""
     for name, array in (("regions", regions), ("labels", labels)):
         if array is not None and array.shape != pixels.shape[:2]:
             raise TextError(f"the {name} have the shape {array.shape}, and the picture {pixels.shape[:2]}")

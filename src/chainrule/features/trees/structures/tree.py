@@ -81,7 +81,7 @@ class Tree:
         return depths
 
     def text(self, node: int | None = None) -> str:
-        """The words at and below a node, by default the root, in the order of the text."""
+        """Return the words at and below a node, by default the root, in the order of the text."""
         below, nodes = [self.root if node is None else node], []
         while below:
             here = below.pop()
@@ -90,7 +90,7 @@ class Tree:
         return " ".join(word for i in sorted(nodes) if (word := self.words[i]) is not None)
 
     def relabelled(self, names: dict[str, str]) -> Tree:
-        """The tree with other labels; labels that are not among the names are left out.
+        """Return the tree with other labels; labels that are not among the names are left out.
 
         good:  tree.relabelled({"0": "negative", "1": "negative", "3": "positive", "4": "positive"})
         """
@@ -102,7 +102,10 @@ DEEPEST = 10_000  # networks read a tree level by level, each after the one befo
 
 
 def check_depth(tree: Tree, place: str) -> Tree:
-    """The tree. place: file and line, for messages. Raises TextError where it is deeper than networks read."""
+    """Return the tree, unless it is too deep.
+
+    place: file and line, for messages. Raises TextError where it is deeper than networks read.
+    """
     depth = int(tree.depths.max())
     if depth > DEEPEST:
         raise too_deep(depth, place)
@@ -110,7 +113,7 @@ def check_depth(tree: Tree, place: str) -> Tree:
 
 
 def too_deep(depth: int, place: str, how: str = "") -> TextError:
-    """The error of a tree that is deeper than networks read. how: what made it so."""
+    """Return the error of a tree that is deeper than networks read. how: what made it so."""
     return TextError(
         f"{place}: this tree is {depth:,} nodes deep{how}; at most {DEEPEST:,} are read, since a network goes from one "
         "to the next: leave it out, or cut it into parts"
@@ -126,7 +129,7 @@ class LabelledTree(NamedTuple):
 
 
 def labelled(tree: Tree, unit: str, place: str = "a labelled tree") -> LabelledTree:
-    """A tree with the labels of a unit, tree or node. Raises TextError where there is none."""
+    """Return a tree with the labels of a unit, tree or node. Raises TextError where there is none."""
     if unit == "tree":
         label = tree.labels[tree.root]
         if label is None:
@@ -139,7 +142,7 @@ def labelled(tree: Tree, unit: str, place: str = "a labelled tree") -> LabelledT
 
 
 def _in_circle(parents: Sequence[int]) -> int | None:
-    """A node from which no root is reached, if there is one."""
+    """Return a node from which no root is reached, if there is one."""
     ends = [False] * len(parents)
     for start in range(len(parents)):
         path, node = [], start

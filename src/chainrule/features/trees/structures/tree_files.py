@@ -54,7 +54,7 @@ class PlacedTree(NamedTuple):
 
 
 def trees_in_brackets(lines: Iterable[str], name: str = "the given lines") -> Iterator[PlacedTree | TextError]:
-    """Each tree, or in its place the error, after which reading continues with the next line that begins with a
+    """Yield each tree, or in its place the error, after which reading continues with the next line that begins with a
     bracket.
 
     name: that of the file, for messages, which have line and column.
@@ -105,7 +105,7 @@ class _OpenNodes:
         self.parents: list[int] = []
 
     def read(self, token: str, line: int, column: int) -> PlacedTree | None:
-        """The tree that ends here, if one does. Raises TextError."""
+        """Return the tree that ends here, if one does. Raises TextError."""
         if token == "(":
             self.stack.append(_Node(line, column))
             return None
@@ -137,7 +137,7 @@ class _OpenNodes:
         return len(self.words) - 1
 
     def _complete(self, node: _Node, place: str) -> int:
-        """The index of a node that ends here. Raises TextError where it is empty."""
+        """Return the index of a node that ends here. Raises TextError where it is empty."""
         if not node.below:
             if node.first is None:
                 raise TextError(f"{place}: an empty bracket; expected (LABEL word) or (LABEL (...) ...)")
@@ -162,7 +162,10 @@ _LABEL = re.compile(r"#\s*label\s*=\s*(\S(?:.*\S)?)")
 
 
 def dependency_trees(lines: Iterable[str], name: str, unit: str) -> Iterator[PlacedTree | TextError]:
-    """Each sentence, or the error in its place. unit: with "tree", only the root has a label, that of the comment."""
+    """Yield each sentence, or the error in its place.
+
+    unit: with "tree", only the root has a label, that of the comment.
+    """
     rows: list[tuple[int, str]] = []
     for number, line in enumerate([*lines, ""], 1):
         if line.strip():
@@ -176,7 +179,7 @@ def dependency_trees(lines: Iterable[str], name: str, unit: str) -> Iterator[Pla
 
 
 def _tree_of(rows: list[tuple[int, str]], name: str, unit: str) -> Tree:
-    """Raises TextError."""
+    """Return the tree of a sentence. Raises TextError."""
     words: list[str] = []
     tags: list[str] = []
     parents: list[int] = []
@@ -216,10 +219,10 @@ Read = TypeVar("Read")
 def collect(
     structures: Iterable[Placed | TextError], read: Callable[[Placed], Read], on_bad: OnBad, missing: str
 ) -> list[Read]:
-    """The results of `read` for all structures. on_bad: a callback that gets each error, of the file or of `read`,
-    whose structure is left out.
+    """Return the results of `read` for all structures.
 
-    Raises TextError with the message `missing` where none is left.
+    on_bad: a callback that gets each error, of the file or of `read`, whose structure is left out. Raises TextError
+    with the message `missing` where none is left.
     """
     kept = []
     for structure in structures:
@@ -238,7 +241,7 @@ UNITS = ("tree", "node")
 
 
 def read_trees(name: str | os.PathLike[str], unit: str = "tree", on_bad: OnBad = raise_error) -> list[LabelledTree]:
-    """The labelled trees of a file. unit: "tree" if the root of each has a label, "node" if some nodes have.
+    """Return the labelled trees of a file. unit: "tree" if the root of each has a label, "node" if some nodes have.
 
     on_bad: a callback that gets a TextError with file, line and, in brackets, column for each tree that cannot be read
     or has no label, which is left out. Raises TextError where there is no tree.
@@ -255,7 +258,7 @@ def read_trees(name: str | os.PathLike[str], unit: str = "tree", on_bad: OnBad =
 
 
 def read_unlabelled(name: str | os.PathLike[str]) -> list[Tree]:
-    """The trees of a file, whether they have labels or not. Raises TextError, also where there is no tree."""
+    """Return the trees of a file, whether they have labels or not. Raises TextError, also where there is no tree."""
     name = os.fspath(name)
     missing = f"{name}: there is no tree in it; at least one is needed"
     return collect(
@@ -264,12 +267,12 @@ def read_unlabelled(name: str | os.PathLike[str]) -> list[Tree]:
 
 
 def _checked(placed: PlacedTree, name: str) -> Tree:
-    """Raises TextError where the tree is too deep."""
+    """Return the tree. Raises TextError where the tree is too deep."""
     return check_depth(placed.tree, f"{name}, line {placed.line}")
 
 
 def trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextError]:
-    """Each tree of a file, or the error in its place.
+    """Yield each tree of a file, or the error in its place.
 
     unit: as for `read_trees`; with any other value, labels may be missing.
     """
@@ -286,7 +289,9 @@ def trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextE
 
 
 def tree_of_record(record: dict[str, Any], unit: str, place: str) -> Tree:
-    """A tree from an object of JSON. unit: what must have labels: tree, node, or unlabelled. Raises TextError."""
+    """Return a tree from an object of JSON. unit: what must have labels: tree, node, or unlabelled. Raises
+    TextError.
+    """
     words, parents = read_field(record, "words", place), read_field(record, "parents", place)
     if not isinstance(words, list) or not isinstance(parents, list) or len(words) != len(parents):
         raise TextError(f"{place}: expected words and parents, a list each, of equal lengths")

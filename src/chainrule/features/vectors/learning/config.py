@@ -84,7 +84,7 @@ class VectorsConfig:
             raise SettingError("rate or x_max is 0; expected more")
 
     def resolved(self) -> VectorsConfig:
-        """With the defaults that depend on the method."""
+        """Return the settings with the defaults that depend on the method."""
         is_glove, has_subwords = self.method == "glove", self.subwords is not None
         usual: dict[str, object] = {
             "window": 15 if is_glove else 5,
@@ -102,7 +102,7 @@ class VectorsConfig:
 
 
 def ngram_lengths(subwords: str | None) -> tuple[int, int] | None:
-    """The shortest and the longest n-grams of a setting such as 3-6. Raises SettingError."""
+    """Return the shortest and the longest n-grams of a setting such as 3-6. Raises SettingError."""
     if subwords is None:
         return None
     match = re.fullmatch(r"(\d{1,3})-(\d{1,3})", subwords)

@@ -23,7 +23,9 @@ _AHEAD = 8  # occurrences whose neighbours are asked for early
 
 @kernel
 def sort_positions(words: Array, places: Array, positions: Array) -> None:
-    """The positions of each word, ascending. places: where those of each word begin; afterwards, where they end."""
+    """Write the positions of each word, ascending. places: where those of each word begin; afterwards, where they
+    end.
+    """
     for k in range(words.size):
         word = words[k]
         if word >= 0:
@@ -36,11 +38,11 @@ def count_rows(
     words: Array, positions: Array, starts: Array, first: int, last: int, weights: Array, left: bool, right: bool,
     sums: Array, marks: Array, summary: Array, row_starts: Array, columns: Array, values: Array,
 ) -> int:  # fmt: skip
-    """The co-occurrences of the words first:last, one row after the other, with ascending columns. Returns how many
-    there are.
+    """Return the co-occurrences of the words first:last, one row after the other, with ascending columns.
 
-    weights[d]: the weight of a distance d, from 1 on. left, right: which side's words count. sums, marks, summary:
-    scratch, zeros before and after: a sum for each word, a bit for each word, a bit for each number of `marks`.
+    Returns how many there are. weights[d]: the weight of a distance d, from 1 on. left, right: which side's words
+    count. sums, marks, summary: scratch, zeros before and after: a sum for each word, a bit for each word, a bit for
+    each number of `marks`.
     """
     count = 0
     for word in range(first, last):
@@ -77,7 +79,7 @@ def _add(other: Any, weight: int, sums: Array, marks: Array, summary: Array) -> 
 
 @kernel
 def _take(sums: Array, marks: Array, summary: Array, columns: Array, values: Array, count: int) -> int:
-    """Writes the sums that are not 0, by ascending column, and clears them; returns how many are written in all."""
+    """Write the sums that are not 0, by ascending column, and clear them; return how many are written in all."""
     for top in range(summary.size):
         parts = summary[top]
         summary[top] = 0
@@ -100,7 +102,7 @@ def merge_rows(
     starts: Array, columns: Array, values: Array, other_starts: Array, other_columns: Array, other_values: Array,
     merged_starts: Array, merged_columns: Array, merged_values: Array,
 ) -> int:  # fmt: skip
-    """The sum of two counts with the same words. Returns how many co-occurrences it has."""
+    """Return the sum of two counts with the same words. Returns how many co-occurrences it has."""
     count = 0
     for word in range(starts.size - 1):
         merged_starts[word] = count

@@ -50,7 +50,7 @@ class Cooccurrences(NamedTuple):
     sums: Int64[ndarray, " pairs"]
 
     def dense(self) -> Float64[ndarray, "words words"]:
-        """The counts as one matrix, for small vocabularies."""
+        """Return the counts as one matrix, for small vocabularies."""
         words = self.starts.size - 1
         matrix = np.zeros((words, words))
         matrix[np.repeat(np.arange(words), np.diff(self.starts)), self.columns] = self.sums / UNIT
@@ -60,8 +60,8 @@ class Cooccurrences(NamedTuple):
 def count_stream(
     stream: Int32[ndarray, " tokens"], words: int, config: CooccurrenceConfig, progress: Progress
 ) -> Cooccurrences:
-    """The co-occurrences of a stream of ids: row r is the word of id r + FIRST_ORDINARY, other ids are left out, END
-    ends a document.
+    """Return the co-occurrences of a stream of ids: row r is the word of id r + FIRST_ORDINARY, other ids are left out,
+    END ends a document.
 
     Raises TextError where no two words stand together.
     """
@@ -79,7 +79,7 @@ def count_stream(
 
 
 def _part_size(tokens: int, config: CooccurrenceConfig) -> int:
-    """How many tokens are counted at once: as many as surely fit into a quarter of the memory."""
+    """Return how many tokens are counted at once: as many as surely fit into a quarter of the memory."""
     at_hand = available_memory()
     if at_hand is None:
         return max(1, tokens)
@@ -88,7 +88,7 @@ def _part_size(tokens: int, config: CooccurrenceConfig) -> int:
 
 
 def _rows_of(stream: Int32[ndarray, " tokens"]) -> Int32[ndarray, " rows"]:
-    """Words as rows, -1 for the end of a document; other tokens are left out, and do not count in distances."""
+    """Return words as rows, -1 for the end of a document; other tokens are left out, and do not count in distances."""
     kept = stream[(stream >= FIRST_ORDINARY) | (stream == END)]
     return np.where(kept == END, -1, kept - FIRST_ORDINARY).astype(np.int32)
 
@@ -126,7 +126,7 @@ def _count_part(rows: Int32[ndarray, " rows"], words: int, config: CooccurrenceC
 
 
 def _row_blocks(counts: Int64[ndarray, " words"]) -> list[tuple[int, int]]:
-    """Runs of rows with about as much work each."""
+    """Return runs of rows with about as much work each."""
     done = np.cumsum(counts + 1)
     edges = np.searchsorted(done, np.linspace(0, done[-1], _BLOCKS + 1)[1:-1])
     bounds = np.unique(np.concatenate([[0], edges, [counts.size]])).tolist()
@@ -148,7 +148,10 @@ _LEAST, _MOST = 2.0**-31, 2.0**30  # a count
 
 
 class CooccurrenceFile(NamedTuple):
-    """occurrences: how often each word occurs, if the file says so. digest: the SHA-256 of the file."""
+    """The contents of a file of co-occurrences.
+
+    occurrences: how often each word occurs, if the file says so. digest: the SHA-256 of the file.
+    """
 
     words: list[bytes]
     occurrences: list[int] | None
@@ -157,12 +160,12 @@ class CooccurrenceFile(NamedTuple):
 
 
 def vocabulary_path(path: Path) -> Path:
-    """Where the words of a binary file are listed, as GloVe's vocab_count does."""
+    """Return where the words of a binary file are listed, as GloVe's vocab_count does."""
     return path.with_name(path.stem + ".vocab.txt")
 
 
 def read_cooccurrence_file(path: Path, progress: Progress = silent) -> CooccurrenceFile:
-    """Reads a file of co-occurrences; one whose name ends in .bin is binary. Raises TextError."""
+    """Read a file of co-occurrences; one whose name ends in .bin is binary. Raises TextError."""
     return _read_records(path, progress) if path.suffix == ".bin" else _read_lines(path, progress)
 
 
@@ -207,7 +210,7 @@ def _read_lines(path: Path, progress: Progress) -> CooccurrenceFile:
 
 
 def _blocks_of_lines(stream: ByteStream) -> Iterator[list[bytes]]:
-    """The lines of a stream that are not blank, some megabytes at a time."""
+    """Yield the lines of a stream that are not blank, some megabytes at a time."""
     room, rest = np.empty(_BLOCK_BYTES, np.uint8), b""
     while size := stream.fill(room):
         whole, cut, rest = (rest + room[:size].tobytes()).rpartition(b"\n")
@@ -218,7 +221,7 @@ def _blocks_of_lines(stream: ByteStream) -> Iterator[list[bytes]]:
 
 
 def _raise_line(name: str, rows: list[list[bytes]], before: int) -> None:
-    """Raises TextError for the first row that is wrong."""
+    """Raise TextError for the first row that is wrong."""
     for number, row in enumerate(rows, before + 1):
         try:
             is_right = len(row) == 3 and _LEAST <= number_of(row[2]) <= _MOST
@@ -263,7 +266,7 @@ def _read_records(path: Path, progress: Progress) -> CooccurrenceFile:
 
 
 def _read_vocabulary(path: Path, records: Path) -> tuple[list[bytes], list[int]]:
-    """Words and how often each occurs, one on each line."""
+    """Return words and how often each occurs, one on each line."""
     if not path.is_file():
         raise TextError(
             f"{records}: its words are expected in {path}, as counting writes them; put GloVe's vocab.txt there"
@@ -300,7 +303,7 @@ def _check_words(name: str, words: list[bytes]) -> None:
 def _summed(
     words: Int64[ndarray, " pairs"], contexts: Int64[ndarray, " pairs"], counts: Float64[ndarray, " pairs"], size: int
 ) -> Cooccurrences:
-    """The pairs in order, each once, with its sum."""
+    """Return the pairs in order, each once, with its sum."""
     sums, keys = np.rint(counts * UNIT).astype(np.int64), words * size + contexts
     if not (np.diff(keys) > 0).all():
         order = np.argsort(keys, kind="stable")

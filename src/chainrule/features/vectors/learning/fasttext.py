@@ -44,7 +44,7 @@ class Ngrams(NamedTuple):
         return 1 <= self.shortest <= self.longest < MOST_CHARACTERS and 1 <= self.buckets < 1 << 31
 
     def of(self, word: bytes) -> Int64[ndarray, " ngrams"]:
-        """The buckets of a word's n-grams, in fastText's order."""
+        """Return the buckets of a word's n-grams, in fastText's order."""
         text = byte_array(b"<" + word + b">")
         found = np.empty(text.size * (self.longest - self.shortest + 1), np.int64)
         return found[: ngram_buckets(text, 0, text.size, self.shortest, self.longest, self.buckets, found)]
@@ -63,7 +63,7 @@ class Units(NamedTuple):
 
 
 def units_of(words: Sequence[bytes], ngrams: Ngrams | None) -> Units:
-    """The units of a vocabulary's words. Without n-grams, each word is its only unit."""
+    """Return the units of a vocabulary's words. Without n-grams, each word is its only unit."""
     own = np.arange(len(words), dtype=np.int64)
     if ngrams is None:
         return Units(np.arange(len(words) + 1, dtype=np.int64), own.astype(np.int32), np.empty(0, np.int64))
@@ -80,7 +80,7 @@ def units_of(words: Sequence[bytes], ngrams: Ngrams | None) -> Units:
 def means_of(
     units: Units, inputs: Float32[ndarray, "rows D"], rows: ndarray | None = None
 ) -> Float32[ndarray, "words D"]:
-    """The vector of each word: the mean of its units'. rows: the row of each unit among the inputs."""
+    """Return the vector of each word: the mean of its units'. rows: the row of each unit among the inputs."""
     rows = units.rows if rows is None else rows
     means = np.empty((units.starts.size - 1, inputs.shape[1]), np.float32)
     for start in range(0, len(means), 1 << 12):
@@ -117,7 +117,7 @@ class FastText:
 
 
 def is_fasttext(path: str | os.PathLike[str]) -> bool:
-    """Whether a regular file begins as fastText's files do; a pipe is not opened, since that would consume its
+    """Return whether a regular file begins as fastText's files do; a pipe is not opened, since that would consume its
     beginning.
     """
     if not Path(path).is_file():
@@ -130,7 +130,7 @@ def is_fasttext(path: str | os.PathLike[str]) -> bool:
 
 
 def write_fasttext(path: Path, model: FastText, progress: Progress = silent) -> None:
-    """Writes a file of version 12. Buckets that no word has are rows of zeros. Raises OutputError."""
+    """Write a file of version 12. Buckets that no word has are rows of zeros. Raises OutputError."""
     width, words = model.inputs.shape[1], len(model.words)
     shortest, longest, buckets = model.ngrams or (0, 0, 0)
     with replace_file(path) as file:
@@ -183,7 +183,7 @@ class _Reader:
         return word
 
     def matrix(self, what: str) -> Float32[ndarray, "rows D"]:
-        """The next matrix of the file, mapped, not copied."""
+        """Return the next matrix of the file, mapped, not copied."""
         (quantised,) = self.unpack(struct.Struct("<b"), what)
         if quantised:
             raise ModelFormatError(
@@ -199,7 +199,7 @@ class _Reader:
 
 
 def read_fasttext(path: str | os.PathLike[str]) -> FastText:
-    """Reads a file; matrices are mapped. Raises ModelFormatError."""
+    """Read a file; matrices are mapped. Raises ModelFormatError."""
     name = str(path)
     try:
         with open_regular(path) as file:

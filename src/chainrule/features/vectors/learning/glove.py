@@ -33,7 +33,9 @@ _SHARES = 8  # of a cell: a pass takes a share of every cell, then the next, so 
 
 
 def glove_matrices(config: VectorsConfig, words: int, rng: np.random.Generator) -> Matrices:
-    """The initial matrices, as in GloVe's program: all random, biases too; sums of squared gradients begin at 1."""
+    """Return the initial matrices, as in GloVe's program: all random, biases too; sums of squared gradients begin
+    at 1.
+    """
     bound = 0.5 / config.dimensions
     matrices: Matrices = {}
     for name in ("word", "context"):

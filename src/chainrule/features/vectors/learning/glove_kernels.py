@@ -23,7 +23,7 @@ def place_cells(
     starts: Array, columns: Array, sums: Array, unit: float, first: int, last: int, blocks: int, block_of: Array,
     places: Array, pairs: Array, counts: Array,
 ) -> None:  # fmt: skip
-    """Writes the co-occurrences of the words first:last to the cells of their blocks.
+    """Write the co-occurrences of the words first:last to the cells of their blocks.
 
     places: where the next one of each cell goes.
     """
@@ -49,7 +49,7 @@ def cell_sizes(
 
 @kernel
 def shuffle(pairs: Array, counts: Array, start: int, stop: int, random: int) -> None:
-    """Puts the pairs of a cell into a random order."""
+    """Put the pairs of a cell into a random order."""
     for k in range(stop - 1, start, -1):
         random = next_random(random)
         other = start + below(random, k - start + 1)
@@ -63,7 +63,7 @@ def learn_counts(
     pairs: Array, counts: Array, start: int, stop: int, words: Array, contexts: Array, word_squares: Array,
     context_squares: Array, word_biases: Array, context_biases: Array, rate: float, x_max: float, power: float,
 ) -> float:  # fmt: skip
-    """Learns from the pairs of a cell; the sum of their costs, f(x) (w c + b + d - log x)^2 / 2 each.
+    """Learn from the pairs of a cell, and return the sum of their costs, f(x) (w c + b + d - log x)^2 / 2 each.
 
     As in GloVe's program, the sums of squares, which begin at 1, take gradients times the rate, but those of biases
     take gradients alone. biases: a row of biases, and a row of their sums of squares.

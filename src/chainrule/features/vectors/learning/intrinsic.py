@@ -61,13 +61,13 @@ class Agreement:
     pearson_interval: tuple[float, float]
 
     def as_json(self) -> dict[str, Any]:
-        """The figures for JSON, with null for NaN."""
+        """Return the figures for JSON, with null for NaN."""
         figures: dict[str, Any] = finite_figures(asdict(self))
         return figures
 
 
 def read_sets(path: str | os.PathLike[str]) -> dict[str, list[Pair]]:
-    """The sets of a folder, or of one file, by name. Raises TextError."""
+    """Return the sets of a folder, or of one file, by name. Raises TextError."""
     place = Path(path)
     if place.is_dir():
         files = sorted(file for file in place.iterdir() if file.is_file() and not file.name.startswith("."))
@@ -84,7 +84,7 @@ def agreement(
     vector_of: Callable[[str], Float32[ndarray, " D"] | None],
     unknown: Unknown = "skip",
 ) -> Agreement:
-    """The agreement of the cosines with the ratings.
+    """Return the agreement of the cosines with the ratings.
 
     vector_of: a function from a word to its vector, or None. unknown: whether a pair with a word without a vector is
     left out, or has the cosine 0. Raises SettingError.
@@ -112,7 +112,7 @@ def agreement(
 
 
 def cosine(first: Float32[ndarray, " D"], second: Float32[ndarray, " D"]) -> float:
-    """The cosine of two vectors; 0 where one of them is all zeros."""
+    """Return the cosine of two vectors; 0 where one of them is all zeros."""
     lengths = float(np.linalg.norm(first)) * float(np.linalg.norm(second))
     return float(first @ second) / lengths if lengths else 0.0
 
@@ -151,7 +151,7 @@ def _number(field: str) -> float | None:
 
 
 def lines_of(path: str | os.PathLike[str]) -> list[str]:
-    """The lines of a small text file, compressed as its name says, without line ends. Raises TextError."""
+    """Return the lines of a small text file, compressed as its name says, without line ends. Raises TextError."""
     import os
 
     name = os.fspath(path)
@@ -186,12 +186,13 @@ class Accuracy:
         return self.right / self.questions if self.questions else float("nan")
 
     def as_json(self) -> dict[str, Any]:
-        """The figures for JSON."""
+        """Return the figures for JSON."""
         return {**asdict(self), "share": self.share if self.questions else None}
 
 
 def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Question]]:
-    """Questions by section, in the format of word2vec's questions-words.txt: `: family`, then lines of four words.
+    """Return questions by section, in the format of word2vec's questions-words.txt: `: family`, then lines of four
+    words.
 
     Raises TextError.
     """
@@ -217,7 +218,7 @@ def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Question]]:
 def answers(
     directions: Float32[ndarray, "words D"], questions: Int64[ndarray, "questions 3"], rule: Rule = "add", top: int = 1
 ) -> tuple[Int64[ndarray, "questions top"], Float32[ndarray, "questions top"]]:
-    """The words that fit best, best first, with their scores; never one of the question's own.
+    """Return the words that fit best, best first, with their scores; never one of the question's own.
 
     directions: vectors scaled to length 1. questions: a, b, c in "a is to b as c is to what". Raises SettingError.
     """
@@ -236,7 +237,9 @@ def answers(
 def best(
     scores: Float32[ndarray, "rows words"], top: int
 ) -> tuple[Int64[ndarray, "rows top"], Float32[ndarray, "rows top"]]:
-    """The columns of the highest scores of each row, highest first, of equal ones the first; and these scores."""
+    """Return the columns of the highest scores of each row, highest first, of equal ones the first; and these
+    scores.
+    """
     top = min(top, scores.shape[1])
     columns = np.argpartition(-scores, top - 1, axis=1)[:, :top]
     highest = np.take_along_axis(scores, columns, axis=1)
@@ -251,7 +254,10 @@ def accuracies(
     rule: Rule,
     progress: Progress,
 ) -> list[Accuracy]:
-    """How many questions each section has right. row_of: a function from a word to its row of `directions`, or None."""
+    """Return how many questions each section has right.
+
+    row_of: a function from a word to its row of `directions`, or None.
+    """
     rows: dict[str, list[tuple[int, ...]]] = {}
     for name, questions in sections.items():
         asked = [[row_of(word) for word in question] for question in questions]
@@ -271,7 +277,7 @@ def accuracies(
 
 
 def sum_sections(name: str, parts: Sequence[Accuracy]) -> Accuracy:
-    """The figures of several sections together."""
+    """Return the figures of several sections together."""
     return Accuracy(
         section=name,
         right=sum(part.right for part in parts),

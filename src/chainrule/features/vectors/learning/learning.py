@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def zero_rows(rows: int, width: int) -> Float32[ndarray, "rows padded"]:
-    """Rows of zeros, padded to whole lanes, each of which lies in one cache line."""
+    """Return rows of zeros, padded to whole lanes, each of which lies in one cache line."""
     size = rows * pad_to_lanes(width)
     room = np.zeros(size + LANES, np.float32)
     start = -(room.ctypes.data // room.itemsize) % LANES
@@ -42,7 +42,7 @@ def zero_rows(rows: int, width: int) -> Float32[ndarray, "rows padded"]:
 
 
 def random_rows(rows: int, width: int, bound: float, rng: np.random.Generator) -> Float32[ndarray, "rows padded"]:
-    """Rows of uniform random numbers between -bound and bound; the padding is 0."""
+    """Return rows of uniform random numbers between -bound and bound; the padding is 0."""
     drawn = zero_rows(rows, width)
     for start in range(0, rows, 1 << 14):
         part = drawn[start : start + (1 << 14), :width]
@@ -76,17 +76,17 @@ class Learner(Protocol):
     def matrices(self) -> Matrices: ...
 
     def learn(self, step: int, rate: Rate, rng: np.random.Generator) -> StepTotals:
-        """Learns from a step. step: its index in the epoch."""
+        """Learn from a step. step: its index in the epoch."""
 
 
 def sigmoid_table() -> Float32[ndarray, " entries"]:
-    """A table of the sigmoid, by Python's own exp, so that it is the same on every machine."""
+    """Return a table of the sigmoid, by Python's own exp, so that it is the same on every machine."""
     half = SIGMOID_BOUND * SIGMOID_STEPS
     return np.array([1 / (1 + math.exp(-k / SIGMOID_STEPS)) for k in range(-half, half + 2)], np.float32)
 
 
 def word_matrices(config: VectorsConfig, rows: int, outputs: int, rng: np.random.Generator) -> Matrices:
-    """The initial matrices: inputs uniform between -1/D and 1/D, outputs 0, as in gensim and fastText.
+    """Return the initial matrices: inputs uniform between -1/D and 1/D, outputs 0, as in gensim and fastText.
 
     word2vec.c's bound is half of it, from which skip-gram learns less on small texts.
     """
@@ -102,12 +102,12 @@ _LEAST_ROWS = 256  # of a block
 
 
 def blocks_for(rows: int) -> int:
-    """How many blocks of words, and of contexts, to make: this is how many threads can work at once."""
+    """Return how many blocks of words, and of contexts, to make: this is how many threads can work at once."""
     return max(1, min(_MOST_BLOCKS, rows // _LEAST_ROWS))
 
 
 def random_blocks(rows: int, blocks: int, rng: np.random.Generator) -> Int32[ndarray, " rows"]:
-    """A random block for each row; consecutive runs of rows (by frequency), as many as there are blocks, all get
+    """Return a random block for each row; consecutive runs of rows (by frequency), as many as there are blocks, all get
     different ones.
     """
     groups = -(-rows // blocks)
@@ -116,13 +116,13 @@ def random_blocks(rows: int, blocks: int, rng: np.random.Generator) -> Int32[nda
 
 
 def cells_of_round(number: int, blocks: int) -> list[tuple[int, int]]:
-    """The cells of a round, as pairs of a block of words and a block of contexts."""
+    """Return the cells of a round, as pairs of a block of words and a block of contexts."""
     return [(i, (i + number) % blocks) for i in range(blocks)]
 
 
 def starts_of(sizes: Int64[ndarray, "parts cells"]) -> tuple[Int64[ndarray, "parts cells"], Int64[ndarray, " cells+1"]]:
-    """Where each part's share of each cell begins, if cells are stored one after the other, each with the parts in
-    order; and where each cell begins.
+    """Return where each part's share of each cell begins, if cells are stored one after the other, each with the parts
+    in order; and where each cell begins.
     """
     in_order = sizes.T.reshape(-1)
     starts = (np.cumsum(in_order) - in_order).reshape(sizes.T.shape).T
@@ -130,13 +130,16 @@ def starts_of(sizes: Int64[ndarray, "parts cells"]) -> tuple[Int64[ndarray, "par
 
 
 def seeds(rng: np.random.Generator, number: int) -> UInt64[ndarray, " number"]:
-    """States for the kernels' generators."""
+    """Return states for the kernels' generators."""
     return rng.integers(0, 1 << 63, number, dtype=np.uint64)
 
 
 @dataclass(frozen=True)
 class TrainingText:
-    """words: by falling frequency; the word of row r has the id r + FIRST_ORDINARY in the stream. Raises TextError."""
+    """A text to learn from.
+
+    words: by falling frequency; the word of row r has the id r + FIRST_ORDINARY in the stream. Raises TextError.
+    """
 
     stream: Int32[ndarray, " tokens"]
     words: Sequence[bytes]
@@ -150,7 +153,7 @@ class TrainingText:
             )
 
     def kept(self, sample: float) -> UInt64[ndarray, " words"]:
-        """2^32 times the probability that an occurrence of a word stays: (sqrt(f / sample) + 1) sample / f.
+        """Return 2^32 times the probability that an occurrence of a word stays: (sqrt(f / sample) + 1) sample / f.
 
         f: its share of the words. The formula is that of word2vec.c, gensim and fastText; the paper: sqrt(sample / f).
         """

@@ -29,7 +29,7 @@ _32 = np.uint64(32)
 
 @kernel
 def product(a: Array, i: int, b: Array, j: int) -> Float32:
-    """The dot product of two rows."""
+    """Return the dot product of two rows."""
     sums = spread(_ZERO)
     for column in range(0, a.shape[1], LANES):
         sums = times_plus(lanes_at(a, i, column), lanes_at(b, j, column), sums)
@@ -38,7 +38,7 @@ def product(a: Array, i: int, b: Array, j: int) -> Float32:
 
 @kernel
 def add_row(factor: Float32, a: Array, i: int, b: Array, j: int) -> None:
-    """b[j] += factor * a[i]"""
+    """Add a multiple of a row to another row: b[j] += factor * a[i]"""
     factors = spread(factor)
     for column in range(0, a.shape[1], LANES):
         put_lanes(b, j, column, times_plus(factors, lanes_at(a, i, column), lanes_at(b, j, column)))
@@ -46,7 +46,7 @@ def add_row(factor: Float32, a: Array, i: int, b: Array, j: int) -> None:
 
 @kernel
 def copy_row(factor: Float32, a: Array, i: int, b: Array, j: int) -> None:
-    """b[j] = factor * a[i]"""
+    """Set a row to a multiple of another row: b[j] = factor * a[i]"""
     factors = spread(factor)
     for column in range(0, a.shape[1], LANES):
         put_lanes(b, j, column, times(factors, lanes_at(a, i, column)))
@@ -60,14 +60,14 @@ def clear_row(a: Array, i: int) -> None:
 
 @kernel
 def prefetch_row(a: Array, i: int) -> None:
-    """Prefetches a row that is soon to be read."""
+    """Prefetch a row that is soon to be read."""
     for column in range(0, a.shape[1], LANES):
         ask_for(a, i, column)
 
 
 @kernel
 def sigmoid(x: Float32, table: Array) -> Float32:
-    """1 / (1 + exp(-x)) to 1e-6, between the entries of a table; 0 or 1 outside of it."""
+    """Return 1 / (1 + exp(-x)) to 1e-6, between the entries of a table; 0 or 1 outside of it."""
     if x >= _BOUND:
         return _ONE
     if x < -_BOUND:  # NaN falls through to a comparison that is false, and out of the table
@@ -83,7 +83,7 @@ def sigmoid(x: Float32, table: Array) -> Float32:
 def step(
     hidden: Array, h: int, outputs: Array, row: int, label: Float32, rate: Float32, errors: Array, table: Array
 ) -> Float32:
-    """A step of logistic regression: raises the likelihood of a row's label, 1 or 0, given hidden[h].
+    """Take a step of logistic regression, which raises the likelihood of a row's label, 1 or 0, given hidden[h].
 
     outputs[row] += rate (label - sigmoid(hidden[h] outputs[row])) hidden[h]; the same, times the old outputs[row], is
     added to errors[0]. Returns the probability of label 1.
@@ -99,26 +99,26 @@ def step(
 
 @kernel
 def add_errors(errors: Array, rows: Array, row: int) -> None:
-    """rows[row] += errors[0]"""
+    """Add the errors to a row: rows[row] += errors[0]"""
     for column in range(0, rows.shape[1], LANES):
         put_lanes(rows, row, column, plus(lanes_at(rows, row, column), lanes_at(errors, 0, column)))
 
 
 @kernel
 def next_random(state: UInt64) -> UInt64:
-    """The next state of a linear congruential generator, whose upper half is random enough."""
+    """Return the next state of a linear congruential generator, whose upper half is random enough."""
     return state * _FACTOR + _ADDEND
 
 
 @kernel
 def below(state: UInt64, size: int) -> Any:
-    """A random number from 0 to size - 1, from the upper half of a state."""
+    """Return a random number from 0 to size - 1, from the upper half of a state."""
     return np.int64(((state >> _32) * np.uint64(size)) >> _32)
 
 
 @kernel
 def negative_log(likely: float) -> float:
-    """-log of a probability, at most 23."""
+    """Return -log of a probability, at most 23."""
     return -math.log(max(likely, 1e-10))
 
 
@@ -129,7 +129,7 @@ _WHOLE = 4294967296.0  # 2^32
 def make_aliases(
     weights: Array, starts: Array, members: Array, shares: Array, aliases: Array, heights: Array, waiting: Array
 ) -> None:
-    """Writes the tables of each block: shares, 2^32 times the probability that a member stays itself, and its alias
+    """Write the tables of each block: shares, 2^32 times the probability that a member stays itself, and its alias
     otherwise.
 
     heights, waiting: scratch. Members below the mean wait at the front of `waiting`, those above it at the back.
@@ -171,7 +171,7 @@ _SIGN, _UPPER = np.uint32(0x80), np.uint32(0xFFFFFF00)
 
 @kernel
 def ngram_buckets(text: Array, start: int, stop: int, shortest: int, longest: int, buckets: int, found: Array) -> int:
-    """The buckets of the n-grams of one word, which is text[start:stop] with < before and > after it.
+    """Return the buckets of the n-grams of one word, which is text[start:stop] with < before and > after it.
 
     N-grams are of whole UTF-8 characters; single ones at the edges, which are < and >, are left out. The hash takes a
     byte as a signed number, as fastText does, so that those from 128 on flip the upper bits, too. Returns how many.

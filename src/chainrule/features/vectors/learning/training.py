@@ -51,7 +51,7 @@ class VectorsReport:
 
 
 def ngrams_of(config: VectorsConfig) -> Ngrams | None:
-    """The n-grams to which a configuration gives vectors; None if there are none."""
+    """Return the n-grams to which a configuration gives vectors; None if there are none."""
     lengths = ngram_lengths(config.subwords)
     return None if lengths is None else Ngrams(*lengths, config.buckets)
 
@@ -75,8 +75,10 @@ class VectorsTraining:
     def __init__(
         self, learner: Learner, config: VectorsConfig, state: TrainingState | None = None, word_share: float = 1.0
     ) -> None:
-        """config: with defaults filled in. state: the one to continue from. word_share: the factor from what the
-        learner counts as words to words of the text.
+        """Store the learner, and the state to continue from.
+
+        config: with defaults filled in. state: the one to continue from. word_share: the factor from what the learner
+        counts as words to words of the text.
         """
         self._learner, self.config, self.state = learner, config, state or TrainingState()
         self.loss, self.seconds = float("nan"), 0.0
@@ -96,7 +98,7 @@ class VectorsTraining:
         return self._learner.matrices
 
     def advance(self) -> None:
-        """Takes one step. Raises EstimationError where the loss is not finite."""
+        """Take one step. Raises EstimationError where the loss is not finite."""
         began = time.perf_counter()
         rng = np.random.default_rng([self.config.seed, self.step + 1])
         highest = self.config.rate or 0.0
@@ -116,7 +118,7 @@ class VectorsTraining:
         self.seconds += time.perf_counter() - began
 
     def report(self) -> VectorsReport:
-        """The report after a step."""
+        """Return the report after a step."""
         return VectorsReport(
             step=self.step,
             steps=self.steps,
@@ -146,7 +148,10 @@ def training_on_text(
     matrices: Matrices | None = None,
     state: TrainingState | None = None,
 ) -> VectorsTraining:
-    """config: with defaults filled in. matrices, state: those to continue from. Raises TextError."""
+    """Return a run on a text.
+
+    config: with defaults filled in. matrices, state: those to continue from. Raises TextError.
+    """
     words = len(text.words)
     if config.method == "glove":
         assert config.window is not None
@@ -168,11 +173,11 @@ def training_on_cooccurrences(
     matrices: Matrices | None = None,
     state: TrainingState | None = None,
 ) -> VectorsTraining:
-    """A run of GloVe on co-occurrences; arguments as for `training_on_text`."""
+    """Return a run of GloVe on co-occurrences; arguments as for `training_on_text`."""
     matrices = matrices or glove_matrices(config, counted.starts.size - 1, _first_rng(config))
     return VectorsTraining(GloveLearner(counted, config, matrices), config, state)
 
 
 def _first_rng(config: VectorsConfig) -> np.random.Generator:
-    """The random generator for the initial matrices."""
+    """Return the random generator for the initial matrices."""
     return np.random.default_rng([config.seed, 0])

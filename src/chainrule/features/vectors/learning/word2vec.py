@@ -61,7 +61,7 @@ class Noise(NamedTuple):
 
 
 def noise_of(weights: Float64[ndarray, " rows"], block_of: Int32[ndarray, " rows"], blocks: int) -> Noise:
-    """weights: the probability of each row, up to a factor."""
+    """Return the noise distribution. weights: the probability of each row, up to a factor."""
     starts = np.concatenate([[0], np.cumsum(np.bincount(block_of, minlength=blocks))]).astype(np.int64)
     members = np.argsort(block_of.astype(np.int16), kind="stable").astype(np.int32)  # by radix
     shares, aliases = np.empty(members.size, np.uint64), np.empty(members.size, np.int32)
@@ -119,7 +119,7 @@ class PairLearner:
     def _pairs(
         self, step: int, blocks: int, block_of: ndarray, rng: np.random.Generator
     ) -> tuple[ndarray, Int64[ndarray, " cells+1"]]:
-        """The pairs of a step, sorted into cells, and where each cell begins."""
+        """Return the pairs of a step, sorted into cells, and where each cell begins."""
         start = step * self._part * _PARTS
         stop = min(start + self._part * _PARTS, len(self._text))
         starts = range(start, stop, self._part)
@@ -159,7 +159,9 @@ NO_PATHS = Paths(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.ui
 
 
 def huffman_paths(counts: Int64[ndarray, " words"]) -> Paths:
-    """Frequent words have short paths; the mean length is within one of the entropy of the counts."""
+    """Return the paths of Huffman's code: frequent words have short paths; the mean length is within one of the entropy
+    of the counts.
+    """
     words = counts.size
     parents, sides = np.full(2 * words - 1, -1), np.zeros(2 * words - 1, np.uint8)
     heap = [(count, word) for word, count in enumerate(counts.tolist())]

@@ -42,7 +42,7 @@ _NOTED = 64  # the loss of one in this many pairs is computed
 
 @kernel
 def subsample(stream: Array, start: int, stop: int, keep: Array, random: int, rows: Array) -> tuple[int, int, int]:
-    """Subsamples one document: the rows of its words, as many as there is room for, without those left out at random.
+    """Subsample one document: the rows of its words, as many as there is room for, without those left out at random.
 
     keep: for each row, 2^32 times the probability that an occurrence stays. Returns how many rows there are, where the
     next document begins, and the state of the generator.
@@ -66,7 +66,7 @@ def draw_pairs(
     stream: Array, start: int, stop: int, keep: Array, window: int, random: int, blocks: int, block_of: Array,
     rows: Array, pairs: Array, sizes: Array,
 ) -> int:  # fmt: skip
-    """The pairs of word and context in a part of a stream, and how many are in each cell.
+    """Return the pairs of word and context in a part of a stream, and how many are in each cell.
 
     The context is 1 to `window` words on both sides, drawn for each word. block_of: the block of each row, for words
     and for contexts. rows: scratch, as long as the longest sentence. sizes: the number of pairs in each cell, by block
@@ -89,7 +89,7 @@ def draw_pairs(
 
 @kernel
 def sort_pairs(pairs: Array, count: int, blocks: int, block_of: Array, places: Array, sorted_pairs: Array) -> None:
-    """Writes pairs to their cells. places: for each cell, where its next pair goes."""
+    """Write pairs to their cells. places: for each cell, where its next pair goes."""
     for k in range(count):
         cell = np.int64(block_of[0, pairs[k, 0]]) * blocks + block_of[1, pairs[k, 1]]
         place = places[cell]
@@ -102,8 +102,7 @@ def draw_noise(
     members: Array, shares: Array, aliases: Array, start: int, stop: int, random: int, drawn: Array, k: int,
     outputs: Array,
 ) -> int:  # fmt: skip
-    """Draws noise rows for drawn[k] from the members start:stop of a block, by Walker's alias method, and prefetches
-    them.
+    """Draw noise rows for drawn[k] from the members start:stop of a block, by Walker's alias method, and prefetch them.
 
     shares: 2^32 times the probability that a member is itself, and not its alias. Returns the state of the generator.
     """
@@ -124,7 +123,8 @@ def learn_pairs(
     pairs: Array, start: int, stop: int, inputs: Array, outputs: Array, rate: float, random: int, members: Array,
     shares: Array, aliases: Array, first: int, last: int, errors: Array, drawn: Array, table: Array,
 ) -> tuple[float, int]:  # fmt: skip
-    """Skip-gram with negative sampling (Mikolov 2013, equation 4) on the pairs of a cell, one after the other.
+    """Learn by skip-gram with negative sampling (Mikolov 2013, equation 4) from the pairs of a cell, one after the
+    other.
 
     For each pair, noise rows are drawn from members[first:last]; one that is the context itself is left out, as in
     word2vec.c. errors, drawn: scratch; the width of `drawn` is the number of noise rows. Returns the sum of the losses
@@ -163,10 +163,10 @@ def predict(
     aliases: Array, path_starts: Array, path_nodes: Array, path_labels: Array, logits: Array, errors: Array,
     drawn: Array, table: Array,
 ) -> tuple[float, int]:  # fmt: skip
-    """A step that makes a word likelier given hidden[0]. Returns its loss before the step, in nats, and the generator's
-    state.
+    """Take a step that makes a word likelier given hidden[0].
 
-    The correction of hidden[0] is added to errors[0].
+    Returns its loss before the step, in nats, and the generator's state. The correction of hidden[0] is added to
+    errors[0].
     """
     cost = 0.0
     if loss == NEGATIVE:
@@ -187,7 +187,10 @@ def predict(
 
 @kernel
 def _softmax_step(hidden: Array, target: int, outputs: Array, rate: float, logits: Array, errors: Array) -> float:
-    """P(target | hidden) = exp(hidden outputs[target]) / the sum of that over all rows. Returns -log of it."""
+    """Take a step by P(target | hidden) = exp(hidden outputs[target]) / the sum of that over all rows.
+
+    Returns -log of it.
+    """
     highest = -math.inf
     for row in range(logits.size):
         logits[row] = product(hidden, 0, outputs, row)
@@ -206,7 +209,7 @@ def _softmax_step(hidden: Array, target: int, outputs: Array, rate: float, logit
 
 @kernel
 def _add_units(word: int, unit_starts: Array, units: Array, inputs: Array, hidden: Array) -> None:
-    """Adds the mean of a word's units to hidden[0]."""
+    """Add the mean of a word's units to hidden[0]."""
     start, stop = unit_starts[word], unit_starts[word + 1]
     share = np.float32(1.0 / (stop - start))
     for k in range(start, stop):
@@ -226,7 +229,7 @@ def learn_windows(
     aliases: Array, path_starts: Array, path_nodes: Array, path_labels: Array, rows: Array, logits: Array,
     hidden: Array, errors: Array, sums: Array, drawn: Array, table: Array,
 ) -> tuple[float, int]:  # fmt: skip
-    """Learns from a part of a stream; returns the sum of the losses, in nats, and how many words were predicted.
+    """Learn from a part of a stream; return the sum of the losses, in nats, and how many words were predicted.
 
     As in word2vec.c and fastText, each input gets the whole error, although it was only a part of a mean, and
     skip-gram's word is corrected after each word of its context. As that moves the mean by the error, the units

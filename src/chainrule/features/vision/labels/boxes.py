@@ -24,7 +24,9 @@ BOX_UNIT = "box"
 def detect(
     detector: Any, pictures: Iterable[Any], least: float = 0.5, progress: Progress = silent
 ) -> list[list[Detection]]:
-    """The boxes that a classifier of boxes finds in pictures, in pixels of each. Raises SettingError, TextError."""
+    """Return the boxes that a classifier of boxes finds in pictures, in pixels of each. Raises SettingError,
+    TextError.
+    """
     _check_detector(detector)
     if not 0 < least <= 1:
         raise SettingError(f"least is {least:g}; expected a score above 0, at most 1")
@@ -40,7 +42,7 @@ def detect(
 
 
 def assess_boxes(detector: Any, examples: Iterable[Any], progress: Progress = silent) -> BoxMeasurement:
-    """The figures of a detector on labelled pictures. Raises SettingError, TextError."""
+    """Return the figures of a detector on labelled pictures. Raises SettingError, TextError."""
     _check_detector(detector)
     checked, frame = check_pictures(examples, BOX_UNIT), detector.config.frame
     true = [boxes_framed(item.input, cast("BoxLabels", item.labels), frame) for item in checked]
@@ -51,6 +53,6 @@ def assess_boxes(detector: Any, examples: Iterable[Any], progress: Progress = si
 
 
 def _check_detector(detector: Any) -> None:
-    """Raises SettingError."""
+    """Raise SettingError if a classifier does not find boxes."""
     if detector.unit != BOX_UNIT:
         raise SettingError(f"this classifier labels a whole {detector.unit}, not boxes; train one with unit='box'")

@@ -35,8 +35,8 @@ class DrawnPicture(NamedTuple):
 
 
 def labelled_pictures_page(title: str, names: Sequence[str], pictures: Sequence[DrawnPicture]) -> str:
-    """A self-contained HTML page: each picture, overlaid with the colours of its pixels' labels, and how sure the
-    network is.
+    """Return a self-contained HTML page: each picture, overlaid with the colours of its pixels' labels, and how sure
+    the network is.
 
     names: those of labels, each of which has the same colour on all pictures.
     """
@@ -53,7 +53,7 @@ def labelled_pictures_page(title: str, names: Sequence[str], pictures: Sequence[
 def _picture_values(
     picture: DrawnPicture, names: Sequence[str], colours: Float[ndarray, "labels 3"]
 ) -> dict[str, object]:
-    """The values that the template needs for a picture."""
+    """Return the values that the template needs for a picture."""
     height, width, _ = picture.pixels.shape
     probabilities = np.exp(picture.log_probs.astype(np.float64))
     maps = [("the picture", _data_uri(picture.pixels))]
@@ -82,7 +82,7 @@ def _data_uri(pixels: UInt8[ndarray, "H W C"]) -> str:
 
 
 def _rgb(colour: str) -> list[int]:
-    """The numbers of a colour written as #rrggbb."""
+    """Return the numbers of a colour written as #rrggbb."""
     return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
 
 

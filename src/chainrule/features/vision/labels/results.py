@@ -22,7 +22,7 @@ _AT_ONCE = 64  # pictures in which boxes are found at a time
 
 
 def boxes_of(detector: ClassifierModel, name: str, progress: Progress) -> Iterator[Shown]:
-    """The boxes in a picture, or in each of a folder or file of them, found a few pictures at a time."""
+    """Yield the boxes in a picture, or in each of a folder or file of them, found a few pictures at a time."""
     paths = picture_paths(name)
     for first in range(0, len(paths), _AT_ONCE):
         progress("finding boxes", first, len(paths))

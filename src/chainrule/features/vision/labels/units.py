@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def _box_targets(examples: Sequence[Any], labels: Sequence[str], config: Any) -> list[ndarray]:
-    """The index of the label and the four sides of each box, in pixels of the picture as the network reads it."""
+    """Return the index of the label and the four sides of each box, in pixels of the picture as the network reads
+    it.
+    """
     index = {label: i for i, label in enumerate(labels)}
     return [box_rows(example, config.frame, index) for example in examples]
 

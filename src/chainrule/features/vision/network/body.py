@@ -36,10 +36,10 @@ class MapLayers(Protocol):
     width: int
 
     def __call__(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B width h w"]:
-        """The last maps."""
+        """Return the last maps."""
 
     def named_children(self) -> Iterator[tuple[str, nn.Module]]:
-        """The layers, in order, each applied to what the one before it gives."""
+        """Return the layers, in order, each applied to what the one before it gives."""
 
 
 class PictureBody(nn.Module):
@@ -52,8 +52,9 @@ class PictureBody(nn.Module):
     def __init__(
         self, config: PictureLabelling, layers: MapLayers, pool: nn.Module, width: int, unit: str = "picture"
     ) -> None:
-        """pool: from maps, (B, layers.width, h, w), to vectors: one for each picture, (B, width), or one for each
-        pixel.
+        """Store the layers and the pool.
+
+        pool: from maps, (B, layers.width, h, w), to vectors: one for each picture, (B, width), or one for each pixel.
         """
         super().__init__()
         self.frame, self.flip, self.unit = config.frame, config.flip, unit
@@ -66,21 +67,26 @@ class PictureBody(nn.Module):
         self.register_buffer("_deviations", torch.from_numpy(deviations)[:, None, None], persistent=False)
 
     def forward(self, inputs: Sequence[Pixels]) -> Float[Tensor, "U width"]:
-        """As `Body`. In training, pictures are mirrored and moved at random, unless their pixels are labelled."""
+        """Return the vectors of the units of all inputs, as `Body` does.
+
+        In training, pictures are mirrored and moved at random, unless their pixels are labelled.
+        """
         return cast("Tensor", self.pool(self.maps(inputs)))
 
     def maps(self, inputs: Sequence[Pixels]) -> Float[Tensor, "B D h w"]:
-        """The last maps of pictures."""
+        """Return the last maps of pictures."""
         return cast("Tensor", self.layers(self.numbers(inputs)))
 
     def numbers(self, inputs: Sequence[Pixels]) -> Float[Tensor, "B C H W"]:
-        """The pixels of pictures as the first layer reads them."""
+        """Return the pixels of pictures as the first layer reads them."""
         pixels = np.stack([self._varied(item) if self.training and self.unit == "picture" else item for item in inputs])
         x = torch.from_numpy(pixels).to(self._means.device).permute(0, 3, 1, 2)
         return x.float().sub(self._means).div_(self._deviations).contiguous(memory_format=torch.channels_last)
 
     def _varied(self, item: Pixels) -> Pixels:
-        """A picture mirrored and moved at random, by torch's generator; new pixels at its edges mirror those inside."""
+        """Return a picture mirrored and moved at random, by torch's generator; new pixels at its edges mirror those
+        inside.
+        """
         if any(self.shift):
             rows, columns = (int(torch.randint(2 * most + 1, ())) for most in self.shift)
             (high, wide), (height, width) = self.shift, item.shape[:2]
@@ -91,20 +97,20 @@ class PictureBody(nn.Module):
         return item
 
     def check(self, item: Pixels) -> None:
-        """Raises SettingError where a picture has another shape than the network reads."""
+        """Raise SettingError where a picture has another shape than the network reads."""
         expected = (self.frame.height, self.frame.width, self.frame.channels)
         if item.shape != expected or item.dtype != np.uint8:
             raise SettingError(f"a picture has the shape {item.shape} of {item.dtype}; expected bytes of {expected}")
 
     def size(self, item: Pixels) -> int:
-        """The number of cells of 8 x 8 pixels, at least 1."""
+        """Return the number of cells of 8 x 8 pixels, at least 1."""
         return max(1, item.shape[0] * item.shape[1] // _CELL)
 
     def units(self, item: Pixels) -> int:
-        """One, the whole picture; or its pixels."""
+        """Return one, the whole picture; or its pixels."""
         return item.shape[0] * item.shape[1] if self.unit == "pixel" else 1
 
 
 def annotation_vectors(body: PictureBody, inputs: Sequence[Pixels]) -> Float[Tensor, "B L D"]:
-    """A vector for each place of the last maps, row by row from the top left (Xu et al. 2015, section 3.1.1)."""
+    """Return a vector for each place of the last maps, row by row from the top left (Xu et al. 2015, section 3.1.1)."""
     return body.maps(inputs).flatten(2).mT

@@ -72,7 +72,7 @@ def grid_body(config: GridLabelling, vocabulary_size: int, unit: str) -> Picture
 
 
 def _of_pixels(config: PictureLabelling, layers: MapLayers, patch: int, width: int) -> PictureBody:
-    """A vector for each pixel, with a quarter of the width.
+    """Return a vector for each pixel, with a quarter of the width.
 
     patch: the distance of the places of the last maps, in pixels.
     """
@@ -129,7 +129,7 @@ def efficientnet_body(config: EfficientNetLabelling, vocabulary_size: int, unit:
 
 
 def _mean() -> nn.Sequential:
-    """The mean over all places."""
+    """Return the mean over all places."""
     return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 def new_body(config: PictureLabelling) -> PictureBody:
-    """An encoder of pictures with initial weights, drawn from torch's random generator. Raises SettingError."""
+    """Return an encoder of pictures with initial weights, drawn from torch's random generator. Raises SettingError."""
     return cast("PictureBody", build_classifier(config, ["a", "b"], "picture", 0).body)
 
 
 def body_of(classifier: Any) -> PictureBody:
-    """A copy of the encoder of a classifier of pictures. Raises SettingError."""
+    """Return a copy of the encoder of a classifier of pictures. Raises SettingError."""
     if getattr(classifier, "reads", None) != "picture" or classifier.unit not in ("picture", "box"):
         raise SettingError(
             "the encoder is not a classifier of whole pictures or of boxes; name one that train classifier wrote"
@@ -45,7 +45,7 @@ def body_of(classifier: Any) -> PictureBody:
 
 
 def body_digest(config: PictureLabelling, body: PictureBody) -> str:
-    """The SHA-256 of all that determines an encoder's vectors: its settings, the picture's size, its weights."""
+    """Return the SHA-256 of all that determines an encoder's vectors: its settings, the picture's size, its weights."""
     digest = hashlib.sha256(json.dumps(labelling_settings(config), sort_keys=True).encode())
     for name, array in sorted(arrays_of(body.layers).items()):
         digest.update(name.encode() + array.tobytes())
@@ -53,19 +53,19 @@ def body_digest(config: PictureLabelling, body: PictureBody) -> str:
 
 
 def attach_body(network: Seq2SeqNetwork, body: PictureBody) -> None:
-    """Makes a frozen encoder of pictures a part of a trained network."""
+    """Make a frozen encoder of pictures a part of a trained network."""
     cast("VectorInput", network.source_embedding).attach(body, is_tuned=False)
 
 
 def attached_body(model: NeuralSeq2SeqModel) -> PictureBody | None:
-    """The encoder of pictures of a model; None where its sources are vectors only."""
+    """Return the encoder of pictures of a model; None where its sources are vectors only."""
     return cast("VectorInput", model.network.source_embedding).body
 
 
 def put_together_captioner(
     settings: object, encoder: object, arrays: Arrays, vocabulary_size: int
 ) -> tuple[NeuralSeq2SeqModel, PictureLabelling | None]:
-    """A captioner, with the settings of its encoder of pictures, from settings and arrays.
+    """Return a captioner, with the settings of its encoder of pictures, from settings and arrays.
 
     encoder: as `labelling_settings`; None where sources are vectors. Raises ModelFormatError.
     """
@@ -94,7 +94,7 @@ def put_together_captioner(
 
 
 def places_of(config: PictureLabelling) -> tuple[int, int, int]:
-    """The rows and columns of the places that an encoder gives vectors for, and the numbers in each.
+    """Return the rows and columns of the places that an encoder gives vectors for, and the numbers in each.
 
     Raises ModelFormatError where it cannot read pictures of the size that its settings say.
     """
@@ -108,19 +108,19 @@ def places_of(config: PictureLabelling) -> tuple[int, int, int]:
 
 
 def filled_body(config: PictureLabelling, arrays: Arrays) -> PictureBody:
-    """An encoder of pictures with weights. Raises ModelFormatError."""
+    """Return an encoder of pictures with weights. Raises ModelFormatError."""
     check_layers(layers_of(config), arrays)
     return filled_network(lambda: without_pool(new_body(config)), arrays).eval()
 
 
 def without_pool(body: PictureBody) -> PictureBody:
-    """The encoder of pictures itself, but giving maps only."""
+    """Return the encoder of pictures itself, but giving maps only."""
     body.pool = nn.Identity()
     return body
 
 
 def picture_config(settings: object) -> PictureLabelling:
-    """The settings of an encoder of pictures. Raises ModelFormatError."""
+    """Return the settings of an encoder of pictures. Raises ModelFormatError."""
     name = settings.get("network") if isinstance(settings, dict) else None
     kind = LABELLING.get(name) if isinstance(name, str) else None
     if not isinstance(settings, dict) or kind is None or not issubclass(kind, PictureLabelling):

@@ -42,7 +42,7 @@ class Convolution2d(nn.Conv2d):
     """
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B filters h w"]:
-        """The maps of `nn.Conv2d`."""
+        """Return the maps of `nn.Conv2d`."""
         if self.kernel_size != (1, 1) or self.padding != (0, 0):
             return super().forward(x)
         down, right = self.stride
@@ -63,7 +63,7 @@ class PlainLayers(nn.Sequential):
         pooling: MapPooling,
         window: int,
     ) -> None:
-        """channels: those of the pictures. window: the size of pooling's window, which moves by 2."""
+        """Build the layers. channels: those of the pictures. window: the size of pooling's window, which moves by 2."""
         super().__init__()
         for i, (filters, kernel, stride, pooled) in enumerate(convolutions, 1):
             padding = (kernel - 1) // 2 if padded else 0
@@ -94,7 +94,7 @@ def hidden_layers(
     activation: Activation,
     dropout: float,
 ) -> nn.Sequential:
-    """Hidden layers of these widths, at least one, from the flattened last maps to a vector.
+    """Return hidden layers of these widths, at least one, from the flattened last maps to a vector.
 
     channels: those of the pictures. size: height and width of the pictures. Raises SettingError where nothing is left
     of so small pictures.
@@ -111,7 +111,7 @@ def hidden_layers(
 
 
 def maps_shape(layers: nn.Module, channels: int, size: tuple[int, int]) -> torch.Size:
-    """The shape of the last maps of one picture: channels, height, width. Raises SettingError."""
+    """Return the shape of the last maps of one picture: channels, height, width. Raises SettingError."""
     training = layers.training
     try:
         with torch.no_grad():
@@ -126,7 +126,9 @@ def maps_shape(layers: nn.Module, channels: int, size: tuple[int, int]) -> torch
 
 
 def initialise(layers: nn.Module, mode: Literal["fan_in", "fan_out"] = "fan_in") -> None:
-    """Weights by He et al. (2015) for ReLU: fan_in keeps the size of outputs, fan_out that of gradients; biases 0."""
+    """Draw weights by He et al. (2015) for ReLU: fan_in keeps the size of outputs, fan_out that of gradients;
+    biases 0.
+    """
     for module in layers.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu")
@@ -161,12 +163,12 @@ class SameConvolution(nn.Conv2d):
     """A convolution padded so that its output has ceil(size / stride) places; an odd zero comes at the end."""
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B filters h w"]:
-        """As TensorFlow's "same": max((ceil(n / s) - 1) s + k - n, 0) zeros in all."""
+        """Pad as TensorFlow's "same" and convolve: max((ceil(n / s) - 1) s + k - n, 0) zeros in all."""
         (top, bottom), (left, right) = (self.zeros(size) for size in x.shape[2:])
         return super().forward(F.pad(x, (left, right, top, bottom)))
 
     def zeros(self, size: int) -> tuple[int, int]:
-        """How many zeros come before and after this many rows or columns."""
+        """Return how many zeros come before and after this many rows or columns."""
         kernel, stride = self.kernel_size[0], self.stride[0]
         both = max((-(-size // stride) - 1) * stride + kernel - size, 0)
         return both // 2, both - both // 2
@@ -187,12 +189,12 @@ class MobileBlock(nn.Module):
         self.is_residual = stride == 1 and before == stage.filters
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B filters h w"]:
-        """As the class says."""
+        """Return the maps, as the class says."""
         y = cast("Tensor", self.layers(x))
         return y + x if self.is_residual else y
 
     def branches(self) -> list[nn.Sequential]:
-        """The branches of the block, whose outputs are summed."""
+        """Return the branches of the block, whose outputs are summed."""
         return [self.layers, *([nn.Sequential()] if self.is_residual else [])]
 
 
@@ -200,7 +202,7 @@ class LiteLayers(nn.Sequential):
     """The layers stem and stage1 to stage7; the last maps have a 32nd of the picture's height and width."""
 
     def __init__(self, channels: int, stages: int = len(STAGES)) -> None:
-        """stages: how many to keep, from the first on."""
+        """Build the layers. stages: how many to keep, from the first on."""
         super().__init__()
         self.add_module(
             "stem", nn.Sequential(SameConvolution(channels, STEM, 3, 2, bias=False), norm(STEM), nn.ReLU6())
@@ -217,7 +219,9 @@ class LiteLayers(nn.Sequential):
 
 
 def lite_head(before: int, width: int) -> nn.Sequential:
-    """From the last maps, (B, before, h, w), to the vector that labels are predicted from, (B, width)."""
+    """Return the layers from the last maps, (B, before, h, w), to the vector that labels are predicted from, (B,
+    width).
+    """
     head = nn.Sequential(
         SameConvolution(before, width, 1, bias=False), norm(width), nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     )
@@ -226,5 +230,5 @@ def lite_head(before: int, width: int) -> nn.Sequential:
 
 
 def norm(channels: int) -> nn.BatchNorm2d:
-    """Batch normalisation with this network's constants."""
+    """Return batch normalisation with this network's constants."""
     return nn.BatchNorm2d(channels, eps=EPSILON)

@@ -57,7 +57,7 @@ class BoxDetector(nn.Module):
     unit, reads = "box", "picture"
 
     def __init__(self, config: PictureLabelling, body: PictureBody, width: int, labels: Sequence[str]) -> None:
-        """width: the number of channels of the body's last maps."""
+        """Build the layers that propose boxes. width: the number of channels of the body's last maps."""
         super().__init__()
         self.config, self.labels = config, tuple(labels)
         body.pool, body.flip, body.unit = nn.Identity(), False, self.unit
@@ -72,26 +72,26 @@ class BoxDetector(nn.Module):
             cast("Tensor", last.bias)[0] = math.log(_RARE / (1 - _RARE))
 
     def forward(self, inputs: Sequence[Pixels]) -> Float[Tensor, "B h w 5+C"]:
-        """The numbers of each place, which `proposals` divides."""
+        """Return the numbers of each place, which `proposals` divides."""
         return cast("Tensor", self.head(self.body.maps(inputs))).permute(0, 2, 3, 1)
 
     def size(self, item: Pixels) -> int:
-        """As `Body.size`."""
+        """Implement `Body.size`."""
         return self.body.size(item)
 
     def matrices(self) -> list[nn.Parameter]:
-        """The weights of layers."""
+        """Return the weights of layers."""
         return [weight for weight in self.parameters() if weight.ndim >= 2]
 
     def places(self, rows: int, columns: int) -> tuple[float, float]:
-        """The pixels between two places, from left to right and from top to bottom."""
+        """Return the pixels between two places, from left to right and from top to bottom."""
         return self.config.frame.width / columns, self.config.frame.height / rows
 
     @torch.inference_mode()
     def detect(
         self, inputs: Sequence[Pixels], progress: Progress = silent, *, least: float = 0.5, overlap: float = 0.5
     ) -> list[list[Detection]]:
-        """The boxes of each picture, in pixels of the frame, best first.
+        """Return the boxes of each picture, in pixels of the frame, best first.
 
         least: the lowest score of a box that is kept. overlap: of two boxes with one label that overlap more, only the
         better one stays.
@@ -106,14 +106,14 @@ class BoxDetector(nn.Module):
         return detections
 
     def boxes_of(self, proposed: Proposals, least: float, overlap: float = 0.5) -> list[list[Detection]]:
-        """The boxes of each picture of a batch, as `detect` gives them."""
+        """Return the boxes of each picture of a batch, as `detect` gives them."""
         boxes = self._boxes(proposed)
         scores = proposed.is_box.sigmoid()[..., None] * proposed.labels.softmax(-1)
         rows = (array.flatten(1, 2).cpu().numpy() for array in (boxes, scores))
         return [self._best(own, sure, least, overlap) for own, sure in zip(*rows, strict=True)]
 
     def _boxes(self, proposed: Proposals) -> Float[Tensor, "B h w 4"]:
-        """Boxes in pixels of the frame, clipped at its edges."""
+        """Return boxes in pixels of the frame, clipped at its edges."""
         rows, columns = proposed.is_box.shape[1:]
         device = proposed.is_box.device
         corners = torch.stack(
@@ -129,7 +129,7 @@ class BoxDetector(nn.Module):
     def _best(
         self, boxes: Float32[ndarray, "L 4"], scores: Float32[ndarray, "L C"], least: float, overlap: float
     ) -> list[Detection]:
-        """The best boxes of all that a picture's places propose."""
+        """Return the best boxes of all that a picture's places propose."""
         kept = []
         for label, name in enumerate(self.labels):
             sure = np.flatnonzero(scores[:, label] >= least)
@@ -147,12 +147,12 @@ def box_detector(config: PictureLabelling, labels: Sequence[str], vocabulary_siz
 
 
 def proposals(raw: Float[Tensor, "B h w 5+C"]) -> Proposals:
-    """Splits the numbers that `forward` gives for each place into Proposals."""
+    """Split the numbers that `forward` gives for each place into Proposals."""
     return Proposals(raw[..., 0], raw[..., 1:3].sigmoid(), raw[..., 3:5], raw[..., 5:])
 
 
 def detection_loss(proposed: Proposals, true: Sequence[BoxRows], distance: tuple[float, float]) -> Tensor:
-    """The sum of the losses of all places of all pictures.
+    """Return the sum of the losses of all places of all pictures.
 
     Each place: -log P(whether the centre of a thing is there). Where it is, also -log P(label), and the distances of
     centre and logs of sides from the true ones. Of things whose centres share a place, the smallest counts. true: the
@@ -183,7 +183,7 @@ def detection_loss(proposed: Proposals, true: Sequence[BoxRows], distance: tuple
 
 
 def _place(box: Sequence[float], size: Sequence[int], distance: tuple[float, float]) -> tuple[tuple[int, int], Any]:
-    """The row and column of the place that has to propose a box, and its target: centre and logs of sides."""
+    """Return the row and column of the place that has to propose a box, and its target: centre and logs of sides."""
     left, top, right, bottom = box
     x, y = (left + right) / 2 / distance[0], (top + bottom) / 2 / distance[1]
     column, row = min(int(x), size[1] - 1), min(int(y), size[0] - 1)

@@ -51,7 +51,7 @@ class Grid(nn.Module):
         )
 
     def start(self, rows: int) -> tuple[Tensor, ...]:
-        """The state of rows that have read nothing."""
+        """Return the state of rows that have read nothing."""
         like, kept = next(self.parameters()), self.columns - 1
         layers = (like.new_zeros(rows, kept, 2 * cast("GridLayer", layer).width) for layer in self.layers)
         return (like.new_zeros(rows), like.new_zeros(rows, kept, self.input_width), *layers)
@@ -59,7 +59,7 @@ class Grid(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], state: State = None, starts: Bool[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T width"], State]:
-        """As `Encoder`."""
+        """Return the hidden states and the new state, as `Encoder` does."""
         position, past, *before = self.start(len(x)) if state is None else cast("tuple[Tensor, ...]", state)
         plan = _planned(x, position, starts, self.columns)
         x, past = _with_pixels_above(x, past, plan)
@@ -73,7 +73,7 @@ class Grid(nn.Module):
     def hidden_layers(
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None
     ) -> Iterator[Float[Tensor, "B T width"]]:
-        """As `Encoder.hidden_layers`."""
+        """Implement `Encoder.hidden_layers`."""
         position, past, *before = self.start(len(x))
         plan = _planned(x, position, starts, self.columns)
         x, _ = _with_pixels_above(x, past, plan)
@@ -112,7 +112,7 @@ def _planned(x: Tensor, position: Tensor, starts: Tensor | None, columns: int) -
     first, given = np.arange(rows)[:, None] * length, rows * length + np.arange(rows)[:, None] * kept
 
     def back(distance: int, exists: np.ndarray) -> np.ndarray:
-        """The indices of the cells this many positions back; -1 for none."""
+        """Return the indices of the cells this many positions back; -1 for none."""
         numbers = np.where(times >= distance, first + times - distance, given + kept + times - distance)
         return np.where(exists, numbers, -1).ravel()
 
@@ -140,7 +140,7 @@ def _planned(x: Tensor, position: Tensor, starts: Tensor | None, columns: int) -
 
 
 def _with_pixels_above(x: Tensor, past: Tensor, plan: _Plan) -> tuple[Float[Tensor, "B T 3*D"], Tensor]:
-    """The first layer's inputs, the pixels on the left, above, and above on the right; and the new past."""
+    """Return the first layer's inputs, the pixels on the left, above, and above on the right; and the new past."""
     length = x.shape[1]
     whole = torch.cat((past.to(x.dtype), x), 1)
     above = whole[:, :length] * plan.has_above[..., None]
@@ -149,7 +149,7 @@ def _with_pixels_above(x: Tensor, past: Tensor, plan: _Plan) -> tuple[Float[Tens
 
 
 def _read(layer: GridLayer, x: Tensor, carried: Tensor, plan: _Plan) -> tuple[Float[Tensor, "B T S"], Tensor]:
-    """h, and the new last h and c."""
+    """Return h, and the new last h and c."""
     own = layer.own(x).flatten(0, 1)[plan.order][None]
     h, c = layer.scan(own, plan.diagonals, carried.flatten(0, 1)[None])
     states = torch.cat((h, c), 2)[0][plan.places]  # (B, T, 2 S)

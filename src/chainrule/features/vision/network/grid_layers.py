@@ -45,14 +45,14 @@ class Cell(Protocol):
     states: int  # of h, and of c
 
     def read(self, left: Tensor, above: Tensor) -> Float[Tensor, "K n reads*D"]:
-        """The gates' input from the h of both neighbours, (K, n, states * D) each."""
+        """Return the gates' input from the h of both neighbours, (K, n, states * D) each."""
 
     @property
     def reads(self) -> int:
         """The width of that."""
 
     def __call__(self, gates: Tensor, left: Tensor, above: Tensor) -> tuple[Tensor, Tensor]:
-        """h and c, from gates that are not yet squashed, and the c of neighbours."""
+        """Return h and c, from gates that are not yet squashed, and the c of neighbours."""
 
 
 class MultidimensionalLSTM:
@@ -71,11 +71,11 @@ class MultidimensionalLSTM:
     reads = 2
 
     def read(self, left: Tensor, above: Tensor) -> Float[Tensor, "K n 2*D"]:
-        """As `Cell`."""
+        """Return the gates' input, as `Cell.read` does."""
         return torch.cat((left, above), 2)
 
     def __call__(self, gates: Tensor, left: Tensor, above: Tensor) -> tuple[Tensor, Tensor]:
-        """As `Cell`."""
+        """Return h and c, as `Cell` does."""
         i, o, u, f_left, f_above = gates.chunk(5, 2)
         c = torch.sigmoid(i) * torch.tanh(u) + torch.sigmoid(f_left) * left + torch.sigmoid(f_above) * above
         return torch.sigmoid(o) * torch.tanh(c), c
@@ -94,11 +94,11 @@ class GridLSTM:
         self.gates, self.states, self.reads = 4 * dimensions, dimensions, dimensions
 
     def read(self, left: Tensor, above: Tensor) -> Float[Tensor, "K n reads*D"]:
-        """As `Cell`."""
+        """Return the gates' input, as `Cell.read` does."""
         return self._of_dimensions(left, above)
 
     def __call__(self, gates: Tensor, left: Tensor, above: Tensor) -> tuple[Tensor, Tensor]:
-        """As `Cell`."""
+        """Return h and c, as `Cell` does."""
         before = self._of_dimensions(left, above)
         h, c = [], []
         for own, memory in zip(gates.chunk(self.states, 2), before.chunk(self.states, 2), strict=True):
@@ -108,7 +108,7 @@ class GridLSTM:
         return torch.cat(h, 2), torch.cat(c, 2)
 
     def _of_dimensions(self, left: Tensor, above: Tensor) -> Tensor:
-        """The left neighbour's first dimension, and the second one of the neighbour above."""
+        """Return the left neighbour's first dimension, and the second one of the neighbour above."""
         if self.states == 1:
             return left
         half = left.shape[2] // 2
@@ -132,7 +132,7 @@ class GridLayer(nn.Module):
         nn.init.zeros_(self.own.bias)
 
     def forward(self, x: Float[Tensor, "N I"], wiring: Wiring) -> Float[Tensor, "N width"]:
-        """The h of all directions, side by side."""
+        """Return the h of all directions, side by side."""
         directions = torch.arange(len(wiring.orders), device=x.device)[:, None]
         own = self.own(x).view(len(x), len(directions), -1)[wiring.orders, directions]  # (K, N, gates D)
         h = self.scan(own, wiring.diagonals)[0][directions, wiring.places]
@@ -141,7 +141,7 @@ class GridLayer(nn.Module):
     def scan(
         self, own: Float[Tensor, "K N gates*D"], diagonals: Sequence[Diagonal], carried: Tensor | None = None
     ) -> tuple[Float[Tensor, "K N states*D"], Float[Tensor, "K N states*D"]]:
-        """h and c of all cells, computed diagonal by diagonal.
+        """Return h and c of all cells, computed diagonal by diagonal.
 
         own: W x + b of the cells, in the order of computation. carried: (K, M, 2 states D), the h and c of cells
         computed before.
@@ -179,7 +179,7 @@ class Wiring(NamedTuple):
 
 
 def wire_grids(shapes: Sequence[tuple[int, int]], directions: int, device: torch.device) -> Wiring:
-    """Grids of these heights and widths, read from their upper left corner, or from all four corners.
+    """Return grids of these heights and widths, read from their upper left corner, or from all four corners.
 
     directions: 1 or 4: from the upper left, upper right, lower left, lower right.
     """
@@ -206,7 +206,8 @@ def wire_grids(shapes: Sequence[tuple[int, int]], directions: int, device: torch
 def order_by_diagonals(
     levels: IntArray, left: IntArray, above: IntArray, device: torch.device, carried: IntArray | None = None
 ) -> tuple[IntArray, list[Diagonal]]:
-    """The order of cells by their levels, which rise by 1 from a neighbour to the cell that follows it; and diagonals.
+    """Return the order of cells by their levels, which rise by 1 from a neighbour to the cell that follows it; and
+    diagonals.
 
     left, above: the index of each cell's neighbour; -1 for none. carried: the levels of cells that are given, not
     computed, which are numbered after the others.

@@ -25,7 +25,7 @@ class GridLayers(nn.Module):
     """MapLayers from pixels to the hidden vectors of cells. Patches at the edges are padded with zeros."""
 
     def __init__(self, config: GridLabelling, *, shows_patches: bool) -> None:
-        """shows_patches: whether the patch that a cell reads is appended to its hidden vector."""
+        """Build the layers. shows_patches: whether the patch that a cell reads is appended to its hidden vector."""
         super().__init__()
         self.patch, self.shows_patches = config.patch, shows_patches
         read = config.frame.channels * config.patch**2
@@ -37,7 +37,7 @@ class GridLayers(nn.Module):
         )
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B width h w"]:
-        """As `MapLayers`."""
+        """Return the last maps, as `MapLayers` does."""
         height, width = x.shape[2:]
         filled = F.pad(x, (0, -width % self.patch, 0, -height % self.patch))
         patches = F.pixel_unshuffle(filled, self.patch).permute(0, 2, 3, 1)  # (B, h, w, C p p)
@@ -61,7 +61,7 @@ class PixelVectors(nn.Module):
         self.of_cell = nn.Conv2d(inputs, width * patch**2, 1)
 
     def forward(self, maps: Float[Tensor, "B inputs h w"]) -> Float[Tensor, "U width"]:
-        """The vectors of all pixels, picture by picture and row by row."""
+        """Return the vectors of all pixels, picture by picture and row by row."""
         height, width = self.size
         pixels = F.pixel_shuffle(F.relu(self.of_cell(maps)), self.patch)[:, :, :height, :width]
         return pixels.permute(0, 2, 3, 1).flatten(0, 2)

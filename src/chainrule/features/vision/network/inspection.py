@@ -37,30 +37,30 @@ class UnitActivations(NamedTuple):
     columns: Int64[ndarray, "N D"]
 
     def strongest(self, unit: int, most: int) -> list[int]:
-        """The pictures that excite a unit most, the first of equal ones first."""
+        """Return the pictures that excite a unit most, the first of equal ones first."""
         return np.argsort(-self.strengths[:, unit], kind="stable")[:most].tolist()
 
 
 def layer_names(body: PictureBody) -> list[str]:
-    """The names of the layers, in order."""
+    """Return the names of the layers, in order."""
     return [name for name, _ in body.layers.named_children()]
 
 
 def first_filters(body: PictureBody) -> Float32[ndarray, "D C k k"] | None:
-    """The weights of the first convolution, or of the map of patches."""
+    """Return the weights of the first convolution, or of the map of patches."""
     first = next((module for module in body.layers.modules() if isinstance(module, nn.Conv2d)), None)
     return None if first is None else first.weight.detach().float().cpu().numpy()
 
 
 @torch.inference_mode()
 def feature_maps(body: PictureBody, inputs: Sequence[Pixels]) -> dict[str, Float32[ndarray, "N D h w"]]:
-    """The maps of each layer."""
+    """Return the maps of each layer."""
     return {name: maps.float().cpu().numpy() for name, maps in _through(body, inputs)}
 
 
 @torch.inference_mode()
 def excitements(body: PictureBody, inputs: Sequence[Pixels], progress: Progress = silent) -> dict[str, UnitActivations]:
-    """For each layer, how strongly each unit responds to each picture (Zeiler and Fergus 2014, section 2)."""
+    """Return, for each layer, how strongly each unit responds to each picture (Zeiler and Fergus 2014, section 2)."""
     parts: dict[str, list[UnitActivations]] = {}
     for first in range(0, len(inputs), _BATCH):
         progress("looking at pictures", first, len(inputs))
@@ -105,7 +105,10 @@ class ReceptiveFields:
     """The receptive fields of the layers of a network that reads pictures of one size."""
 
     def __init__(self, layers: Sequence[nn.Module], channels: int, size: tuple[int, int]) -> None:
-        """layers: in order, in evaluation mode. size: height and width of the pictures."""
+        """Note the size that each layer reads.
+
+        layers: in order, in evaluation mode. size: height and width of the pictures.
+        """
         self.layers, self.size = list(layers), size
         self._sizes: dict[nn.Module, tuple[int, int]] = {}  # what each module reads
         modules = [module for layer in self.layers for module in layer.modules()]
@@ -118,7 +121,7 @@ class ReceptiveFields:
             hook.remove()
 
     def of(self, layer: int, row: int, column: int) -> Box:
-        """The pixels that a unit reads at this place of a layer's maps, within the picture.
+        """Return the pixels that a unit reads at this place of a layer's maps, within the picture.
 
         layer: its index, from 0.
         """

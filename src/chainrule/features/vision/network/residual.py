@@ -61,7 +61,7 @@ class Residual(nn.Module):
         )
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B width h w"]:
-        """y."""
+        """Return y."""
         y = x
         for i in range(1, self.count + 1):
             y = getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(y))
@@ -70,12 +70,12 @@ class Residual(nn.Module):
         return torch.relu(y + (x if self.downsample is None else self.downsample(x)))
 
     def branches(self) -> list[nn.Sequential]:
-        """The branches of the block, whose outputs are summed."""
+        """Return the branches of the block, whose outputs are summed."""
         convolutions = [cast("nn.Module", getattr(self, f"conv{i}")) for i in range(1, self.count + 1)]
         return [nn.Sequential(*convolutions), self.downsample or nn.Sequential()]
 
     def start_as_identity(self) -> None:
-        """The last norm begins at 0, so that F does (Goyal et al. 2017, section 5.1)."""
+        """Let the last norm begin at 0, so that F does (Goyal et al. 2017, section 5.1)."""
         nn.init.zeros_(getattr(self, f"bn{self.count}").weight)
 
 
@@ -92,8 +92,10 @@ class ResidualLayers(nn.Sequential):
         is_bottleneck: bool,
         starts_as_identity: bool,
     ) -> None:
-        """channels: those of the pictures. blocks: how many each layer has. width: the filters of the stem and the
-        first layer.
+        """Build the layers.
+
+        channels: those of the pictures. blocks: how many each layer has. width: the filters of the stem and the first
+        layer.
         """
         super().__init__()
         self.add_module("stem", stem_of(stem, channels, width))
@@ -114,7 +116,9 @@ class ResidualLayers(nn.Sequential):
 
 
 def stem_of(kind: Stem, channels: int, width: int) -> nn.Sequential:
-    """The layers before the blocks: small, a 3x3 convolution; large, 7x7 and pooling, to a quarter of the size."""
+    """Return the layers before the blocks: small, a 3x3 convolution; large, 7x7 and pooling, to a quarter of the
+    size.
+    """
     kernel, stride = (3, 1) if kind == "small" else (7, 2)
     stem = nn.Sequential(
         nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(width), nn.ReLU()
@@ -128,7 +132,7 @@ class Inception(nn.Module):
     """Convolutions of 1x1, 3x3 and 5x5, and pooling, side by side (Szegedy et al. 2015, figure 2b)."""
 
     def __init__(self, before: int, filters: Sequence[int], *, normed: bool) -> None:
-        """filters: as in INCEPTIONS."""
+        """Build the branches. filters: as in INCEPTIONS."""
         super().__init__()
         one, before_three, three, before_five, five, pooled = filters
 
@@ -142,11 +146,11 @@ class Inception(nn.Module):
         self.width = one + three + five + pooled
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B width H W"]:
-        """The maps of all branches."""
+        """Return the maps of all branches."""
         return torch.cat([branch(x) for branch in self.branches()], 1)
 
     def branches(self) -> list[nn.Sequential]:
-        """The branches of the block, whose outputs are concatenated."""
+        """Return the branches of the block, whose outputs are concatenated."""
         return [self.one, self.three, self.five, self.pooled]
 
 
@@ -157,7 +161,9 @@ class InceptionLayers(nn.Sequential):
     """
 
     def __init__(self, channels: int, blocks: Sequence[int], width: int, *, stem: Stem, normed: bool) -> None:
-        """blocks: how many each group has. width: the filters of the stem, to which all others are in the paper's
+        """Build the layers.
+
+        blocks: how many each group has. width: the filters of the stem, to which all others are in the paper's
         proportion.
         """
         super().__init__()
@@ -186,7 +192,7 @@ class InceptionLayers(nn.Sequential):
 
 
 def convolution(before: int, filters: int, kernel: int, stride: int = 1, *, normed: bool) -> nn.Sequential:
-    """A convolution that keeps the size but for its stride, perhaps batch normalisation, and ReLU."""
+    """Return a convolution that keeps the size but for its stride, perhaps batch normalisation, and ReLU."""
     layer = nn.Sequential(nn.Conv2d(before, filters, kernel, stride, kernel // 2, bias=not normed))
     if normed:
         layer.append(nn.BatchNorm2d(filters))

@@ -37,7 +37,7 @@ _SAMPLES = 2  # on each side of a cell, as in He et al. 2017
 
 
 def pooled_cells(maps: Float[Tensor, "F h w"], boxes: Float[Tensor, "N 4"], cells: int = CELLS) -> Tensor:
-    """The mean of the maps over each cell of each box, by bilinear samples: (N, cells, cells, F).
+    """Return the mean of the maps over each cell of each box, by bilinear samples: (N, cells, cells, F).
 
     RoIAlign (He et al. 2017, section 3), with 2 x 2 samples a cell. boxes: as shares of the picture.
     """
@@ -59,7 +59,10 @@ def pooled_cells(maps: Float[Tensor, "F h w"], boxes: Float[Tensor, "N 4"], cell
 def region_cells(
     body: PictureBody, pictures: Sequence[UInt8[ndarray, "H W C"]], boxes: Sequence[Float32[ndarray, "N 4"]]
 ) -> list[Float32[ndarray, "N k*k F+4"]]:
-    """The vectors of the cells of boxes in pictures, each with where the cell is. boxes: as shares of the picture."""
+    """Return the vectors of the cells of boxes in pictures, each with where the cell is.
+
+    boxes: as shares of the picture.
+    """
     results = []
     for own, box in zip(body.eval().maps(pictures).float(), boxes, strict=True):
         pooled = pooled_cells(own, torch.from_numpy(box).to(own.device)).flatten(1, 2).cpu().numpy()
@@ -68,7 +71,7 @@ def region_cells(
 
 
 def cells_of(boxes: Float32[ndarray, "N 4"], cells: int = CELLS) -> Float32[ndarray, "N k*k 4"]:
-    """The boxes of the cells of each box, row by row."""
+    """Return the boxes of the cells of each box, row by row."""
     low, sides = boxes[:, None, :2], (boxes[:, 2:] - boxes[:, :2])[:, None] / cells
     rows, columns = np.divmod(np.arange(cells * cells), cells)
     first = low + np.stack([columns, rows], -1) * sides
@@ -76,7 +79,7 @@ def cells_of(boxes: Float32[ndarray, "N 4"], cells: int = CELLS) -> Float32[ndar
 
 
 def as_shares(boxes: Float32[ndarray, "N 4"], frame: Frame) -> Float32[ndarray, "N 4"]:
-    """Boxes in pixels of the frame as shares of its width and height."""
+    """Return boxes in pixels of the frame as shares of its width and height."""
     return (boxes / np.array([frame.width, frame.height] * 2)).astype(np.float32)
 
 
@@ -85,19 +88,21 @@ def region_rows(
     boxes: Float32[ndarray, "N 4"],
     phrases: Float32[ndarray, "N W"] | None = None,
 ) -> Float32[ndarray, "N F+W+4"]:
-    """A source of regions. boxes: as shares of the picture."""
+    """Return a source of regions. boxes: as shares of the picture."""
     return np.hstack([regions, *(() if phrases is None else (phrases,)), boxes]).astype(np.float32)
 
 
 def boxes_of(source: Float32[ndarray, "S D"]) -> Float32[ndarray, "S 4"]:
-    """Where the box of each vector of a source is, as shares of the picture."""
+    """Return where the box of each vector of a source is, as shares of the picture."""
     return source[:, -SIDES:]
 
 
 def spread_on_picture(
     weights: Float32[ndarray, "T S"], boxes: Float32[ndarray, "S 4"], rows: int, columns: int
 ) -> Float32[ndarray, "T rows columns"]:
-    """Weights of boxes, spread on the places of a picture: each evenly over its box, so that the sum stays the same."""
+    """Return weights of boxes, spread on the places of a picture: each evenly over its box, so that the sum stays the
+    same.
+    """
     edges = [np.arange(count)[None] for count in (rows, columns)]
     covered = [
         np.clip(np.minimum(high[:, None] * count, edge + 1) - np.maximum(low[:, None] * count, edge), 0, None)
@@ -114,7 +119,7 @@ _BATCH = 64  # pictures that are encoded at once
 
 
 def grid_of(body: PictureBody) -> tuple[int, int, int]:
-    """The rows and columns of the places for which a picture encoder gives vectors, and the numbers in each."""
+    """Return the rows and columns of the places for which a picture encoder gives vectors, and the numbers in each."""
     frame = body.frame
     blank = np.zeros((frame.height, frame.width, frame.channels), np.uint8)
     mode = body.training
@@ -125,7 +130,7 @@ def grid_of(body: PictureBody) -> tuple[int, int, int]:
 
 
 def body_for_size(body: PictureBody, config: PictureLabelling) -> PictureBody:
-    """A copy of an encoder for pictures of another size, those of `config`. Raises SettingError."""
+    """Return a copy of an encoder for pictures of another size, those of `config`. Raises SettingError."""
     other = copy.deepcopy(body)
     other.frame, other.pool = config.frame, nn.Identity()
     try:
@@ -142,7 +147,7 @@ def body_for_size(body: PictureBody, config: PictureLabelling) -> PictureBody:
 def vectors_of_pictures(
     body: PictureBody, pictures: Sequence[UInt8[ndarray, "H W C"]], progress: Progress = silent
 ) -> list[Float32[ndarray, "S F"]]:
-    """The vectors of pictures that have the encoder's own size. The encoder must be in evaluation mode."""
+    """Return the vectors of pictures that have the encoder's own size. The encoder must be in evaluation mode."""
     vectors: list[Float32[ndarray, "S F"]] = []
     for first in range(0, len(pictures), _BATCH):
         progress("encoding pictures", first, len(pictures))

@@ -22,14 +22,14 @@ class Patches(nn.Module):
     """A linear map of each patch, and a vector of its place (equation 1), which is learned and begins as sinusoids."""
 
     def __init__(self, channels: int, patch: int, size: tuple[int, int], width: int, *, placed: bool) -> None:
-        """size: height and width of the pictures. placed: whether places have vectors."""
+        """Build the map of patches. size: height and width of the pictures. placed: whether places have vectors."""
         super().__init__()
         self.project = nn.Conv2d(channels, width, patch, patch)
         self.places = nn.Parameter(sinusoids_2d(width, size[0] // patch, size[1] // patch)) if placed else None
         nn.init.trunc_normal_(self.project.weight, std=(channels * patch * patch) ** -0.5)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B D h w"]:
-        """A vector for each patch."""
+        """Return a vector for each patch."""
         maps = cast("Tensor", self.project(x))
         return maps if self.places is None else maps + self.places
 
@@ -43,7 +43,7 @@ class PatchTransformer(nn.Module):
         self.blocks = Transformer(config, is_bidirectional=True)
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B D h w"]:
-        """The hidden vectors of the last layer, arranged as their patches are in the picture."""
+        """Return the hidden vectors of the last layer, arranged as their patches are in the picture."""
         tokens = maps.flatten(2).mT.contiguous()  # (B, h*w, D)
         hidden = cast("Tensor", self.blocks(tokens)[0])
         return hidden.mT.reshape(maps.shape)
@@ -72,7 +72,7 @@ class PublishedTransformer(nn.Module):
         self.blocks = Transformer(config, is_bidirectional=True)
 
     def forward(self, maps: Float[Tensor, "B D h w"]) -> Float[Tensor, "B D 1 1+h*w"]:
-        """The hidden vectors of the last layer in a line, that of the learned one first."""
+        """Return the hidden vectors of the last layer in a line, that of the learned one first."""
         first = self.first.expand(len(maps), 1, -1)
         hidden = cast("Tensor", self.blocks(torch.cat((first, maps.flatten(2).mT), 1))[0])
         return hidden.mT[:, :, None].contiguous()

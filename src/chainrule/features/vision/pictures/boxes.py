@@ -71,7 +71,7 @@ class Detection(NamedTuple):
 
 
 def overlaps(first: Float32[ndarray, "N 4"], second: Float32[ndarray, "M 4"]) -> Float64[ndarray, "N M"]:
-    """The area that two boxes share over the area of both together."""
+    """Return the area that two boxes share over the area of both together."""
     first, second = first.astype(np.float64), second.astype(np.float64)
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
@@ -84,7 +84,7 @@ def overlaps(first: Float32[ndarray, "N 4"], second: Float32[ndarray, "M 4"]) ->
 def suppress_overlapping(
     boxes: Float32[ndarray, "N 4"], scores: Float32[ndarray, " N"], most: float = 0.5
 ) -> Int64[ndarray, " kept"]:
-    """The boxes that are kept, best first: those that overlap no better kept box by more than `most`.
+    """Return the boxes that are kept, best first: those that overlap no better kept box by more than `most`.
 
     Non-maximum suppression; of equal scores, the first box is the better one.
     """
@@ -98,14 +98,14 @@ def suppress_overlapping(
 
 
 def in_reading_order(boxes: Float32[ndarray, "N 4"]) -> Float32[ndarray, "N 4"]:
-    """Boxes from left to right by their left edges; from top to bottom where these are the same."""
+    """Return boxes from left to right by their left edges; from top to bottom where these are the same."""
     return boxes[np.lexsort((boxes[:, 1], boxes[:, 0]))]
 
 
 def boxes_in_frame(
     boxes: Boxes, size: tuple[int, int], frame: Frame
 ) -> tuple[Float32[ndarray, "N 4"], Bool[ndarray, " N"]]:
-    """The boxes of a picture after `framed`, and which of them remain: those whose centre is in the frame.
+    """Return the boxes of a picture after `framed`, and which of them remain: those whose centre is in the frame.
 
     size: height and width of the picture. Boxes are cut off at the edges of the frame.
     """
@@ -117,13 +117,13 @@ def boxes_in_frame(
 
 
 def boxes_in_picture(boxes: Boxes, size: tuple[int, int], frame: Frame) -> Float32[ndarray, "N 4"]:
-    """The inverse of `boxes_in_frame`: boxes in the frame as boxes in the picture, clipped at its edges."""
+    """Return the inverse of `boxes_in_frame`: boxes in the frame as boxes in the picture, clipped at its edges."""
     scale, offset = frame.mapping(*size)
     return np.clip((boxes - offset) / scale, 0, [size[1], size[0]] * 2).astype(np.float32)
 
 
 def check_boxes(labels: object, size: tuple[int, int], place: str) -> BoxLabels:
-    """Boxes given from Python or a file, within a picture of this height and width. Raises TextError."""
+    """Return boxes given from Python or a file, within a picture of this height and width. Raises TextError."""
     if not isinstance(labels, BoxLabels):
         raise TextError(f"{place}: expected BoxLabels, as read_boxes gives them")
     height, width = size
@@ -147,7 +147,7 @@ def read_boxes(
     on_bad: OnBad = raise_error,
     progress: Progress = silent,
 ) -> list[LabelledPicture]:
-    """Pictures with labelled boxes, from a file of JSON lines.
+    """Return pictures with labelled boxes, from a file of JSON lines.
 
     frame: the size to scale pictures and boxes to; by default pictures keep their own. on_bad: a callback that gets a
     TextError with file and line for each picture that cannot be read, or has boxes outside of it, which is left out.
@@ -169,7 +169,7 @@ def read_boxes(
 
 
 def boxes_of_record(record: dict[str, Any], place: str, fields: tuple[str, ...] = ("label",)) -> BoxLabels:
-    """The boxes in a line of a file, not yet compared with the picture's size. Raises TextError.
+    """Return the boxes in a line of a file, not yet compared with the picture's size. Raises TextError.
 
     fields: names of fields for the label of a box, of which the first that exists is read.
     """
@@ -192,7 +192,7 @@ def boxes_of_record(record: dict[str, Any], place: str, fields: tuple[str, ...] 
 
 
 def boxes_framed(picture: Picture, labels: BoxLabels, frame: Frame) -> BoxLabels:
-    """The boxes after `framed`; those that it cuts off are left out."""
+    """Return the boxes after `framed`; those that it cuts off are left out."""
     height, width = picture.pixels.shape[:2]
     boxes, is_inside = boxes_in_frame(labels.boxes, (height, width), frame)
     return BoxLabels(
@@ -201,13 +201,13 @@ def boxes_framed(picture: Picture, labels: BoxLabels, frame: Frame) -> BoxLabels
 
 
 def box_rows(picture: LabelledPicture, frame: Frame, index: Mapping[str, int]) -> Float32[ndarray, "N 5"]:
-    """The index of the label of each box, then its left, top, right and bottom in pixels of the frame."""
+    """Return the index of the label of each box, then its left, top, right and bottom in pixels of the frame."""
     labels = boxes_framed(picture.input, cast("BoxLabels", picture.labels), frame)
     return np.column_stack([np.array([index[label] for label in labels], np.float32), labels.boxes])
 
 
 def _read_picture(folder: str, place: str, record: dict[str, Any], frame: Frame | None) -> LabelledPicture:
-    """Raises TextError."""
+    """Return the picture in a record, with its boxes. Raises TextError."""
     field = "image" if "image" in record and "picture" not in record else "picture"
     path = read_field(record, field, place)
     if not isinstance(path, str) or not path:

@@ -28,7 +28,7 @@ _AT_ONCE = 64  # pictures
 def pictures_of(
     captioner: CaptionModel, pictures: Sequence[str], progress: Progress
 ) -> Iterator[list[tuple[str, Any]]]:
-    """Pictures, or their vectors, with their names, some at a time. Raises TextError, SettingError."""
+    """Yield pictures, or their vectors, with their names, some at a time. Raises TextError, SettingError."""
 
     def kind_of(name: str) -> str:
         special = "-" if name == "-" else ".npy" if name.endswith(".npy") else ""
@@ -54,7 +54,7 @@ def pictures_of(
 
 
 def _with_boxes(pictures: str, progress: Progress) -> Iterator[list[tuple[str, Any]]]:
-    """Pictures of a file whose lines have boxes, some at a time. Raises TextError, SettingError."""
+    """Yield pictures of a file whose lines have boxes, some at a time. Raises TextError, SettingError."""
     if not pictures.endswith(".jsonl"):
         raise SettingError(f"{pictures}: this model needs the boxes of each picture; name JSON lines with image, boxes")
     read = read_boxes(pictures, progress=progress)
@@ -69,8 +69,9 @@ def _with_boxes(pictures: str, progress: Progress) -> Iterator[list[tuple[str, A
 def shown_captions(
     number: int, name: str, captions: list[Caption], nbest: int, sentences: list[Sentence] | None
 ) -> Shown:
-    """The captions of a picture. number: of the picture, from 0. sentences: those of the first caption, if it is a
-    paragraph.
+    """Return the captions of a picture.
+
+    number: of the picture, from 0. sentences: those of the first caption, if it is a paragraph.
     """
     record: dict[str, Any] = {"picture": name, "captions": [one.as_json() for one in captions]}
     if sentences is not None:

@@ -55,7 +55,7 @@ def read_captions(
     with_pictures: bool = True,
     with_boxes: bool = False,
 ) -> list[CaptionedPicture]:
-    """The captioned pictures of a file of JSON lines.
+    """Return the captioned pictures of a file of JSON lines.
 
     frame: the size to scale pictures to; by default they keep their own. on_bad: a callback that gets a TextError with
     file and line for each line without a caption, or whose picture cannot be read, which is left out. with_pictures:
@@ -90,7 +90,7 @@ def read_captions(
 
 
 def digest_of_captions(pictures: Sequence[CaptionedPicture]) -> str:
-    """The SHA-256 of pictures and their captions, whatever file they are from."""
+    """Return the SHA-256 of pictures and their captions, whatever file they are from."""
     rows = [
         (str(item.picture), item.captions, *(() if item.boxes is None else (repr(item.boxes),))) for item in pictures
     ]
@@ -98,7 +98,7 @@ def digest_of_captions(pictures: Sequence[CaptionedPicture]) -> str:
 
 
 def check_captions(pictures: Sequence[Any], *, with_pictures: bool = True) -> list[CaptionedPicture]:
-    """Checks captioned pictures given from Python. Raises TypeError, TextError."""
+    """Check captioned pictures given from Python. Raises TypeError, TextError."""
     pictures = list(pictures)
     if not pictures:
         raise TextError("there are no captioned pictures; at least one is needed")
@@ -112,7 +112,7 @@ def check_captions(pictures: Sequence[Any], *, with_pictures: bool = True) -> li
 
 
 def _lines(name: str, on_bad: OnBad, with_pictures: bool, with_boxes: bool) -> Iterator[_Line]:
-    """The record of each line."""
+    """Yield the record of each line."""
     for place, record in json_objects(name, on_bad):
         try:
             captions = _captions(record, place)
@@ -125,7 +125,7 @@ def _lines(name: str, on_bad: OnBad, with_pictures: bool, with_boxes: bool) -> I
 
 
 def _captions(record: dict[str, Any], place: str) -> tuple[str, ...]:
-    """Raises TextError."""
+    """Return the captions in a record. Raises TextError."""
     field = next((field for field in _TEXTS if field in record), None)
     if field is None:
         raise TextError(f"{place}: the picture has no caption; expected a line such as {_EXAMPLE}")
@@ -136,7 +136,7 @@ def _captions(record: dict[str, Any], place: str) -> tuple[str, ...]:
 
 
 def _check_texts(captions: object, place: str) -> None:
-    """Raises TextError."""
+    """Raise TextError unless there are captions, all of them texts that are not empty."""
     is_texts = isinstance(captions, tuple) and all(isinstance(text, str) and text.strip() for text in captions)
     if not is_texts or not captions:
         shown = list(captions) if isinstance(captions, tuple) else captions
@@ -146,7 +146,7 @@ def _check_texts(captions: object, place: str) -> None:
 
 
 def _path(record: dict[str, Any], place: str) -> str:
-    """Raises TextError."""
+    """Return the path of the picture in a record. Raises TextError."""
     field = next((field for field in _PATHS if field in record), None)
     if field is None:
         raise TextError(f"{place}: the captions have no picture; expected a line such as {_EXAMPLE}")

@@ -32,17 +32,17 @@ _FORMATS = ("JPEG", "PNG")
 
 
 def decode(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W 3"]:
-    """The pixels of a file. Raises TextError that names it; SettingError without Pillow."""
+    """Return the pixels of a file. Raises TextError that names it; SettingError without Pillow."""
     return _decoded(path, os.fspath(path), lambda file: _as_rgb(_upright(file)))
 
 
 def decode_bytes(data: bytes, name: str, most_pixels: int = MOST_PIXELS) -> UInt8[ndarray, "H W 3"]:
-    """The pixels of a file's bytes. name: its name, for messages. Raises as `decode` does."""
+    """Return the pixels of a file's bytes. name: its name, for messages. Raises as `decode` does."""
     return _decoded(BytesIO(data), name, lambda file: _as_rgb(_upright(file)), most_pixels)
 
 
 def pixel_count(data: bytes, name: str) -> int:
-    """The number of pixels by a file's header; nothing is decoded. name: its name, for messages.
+    """Return the number of pixels by a file's header; nothing is decoded. name: its name, for messages.
 
     Raises as `decode` does.
     """
@@ -51,14 +51,14 @@ def pixel_count(data: bytes, name: str) -> int:
 
 
 def decode_values(path: str | os.PathLike[str]) -> UInt8[ndarray, "H W"]:
-    """The values of a PNG file in grey or with a palette, whose colours are ignored. Raises as `decode` does."""
+    """Return the values of a PNG file in grey or with a palette, whose colours are ignored. Raises as `decode` does."""
     return _decoded(path, os.fspath(path), _with_values)
 
 
 def _decoded(
     source: str | os.PathLike[str] | BytesIO, path: str, decode: Callable[[Any], Any], most_pixels: int = MOST_PIXELS
 ) -> UInt8[ndarray, "H W ..."]:
-    """The pixels of a file. decode: a function that gives them from Pillow's image. Raises as `_read` does."""
+    """Return the pixels of a file. decode: a function that gives them from Pillow's image. Raises as `_read` does."""
     pixels: UInt8[ndarray, "H W ..."] = _read(
         source, path, lambda file: np.ascontiguousarray(np.asarray(decode(file), np.uint8)), most_pixels
     )
@@ -68,7 +68,7 @@ def _decoded(
 def _read(
     source: str | os.PathLike[str] | BytesIO, path: str, read: Callable[[Any], Any], most_pixels: int = MOST_PIXELS
 ) -> Any:
-    """The result of reading an opened file.
+    """Return the result of reading an opened file.
 
     path: its name. Raises TextError that names it; SettingError without Pillow.
     """
@@ -108,7 +108,7 @@ def _read(
 
 
 def resize(pixels: UInt8[ndarray, "H W C"], height: int, width: int) -> UInt8[ndarray, "height width C"]:
-    """Pixels at another size, by bicubic interpolation that averages where it makes smaller."""
+    """Return pixels at another size, by bicubic interpolation that averages where it makes smaller."""
     if pixels.shape[:2] == (height, width):
         return pixels
     image = _pillow().Image
@@ -120,7 +120,7 @@ def resize(pixels: UInt8[ndarray, "H W C"], height: int, width: int) -> UInt8[nd
 
 
 def _with_values(file: Any) -> Any:
-    """Raises TextError."""
+    """Return the values of a PNG in grey or with a palette. Raises TextError."""
     if file.format != "PNG" or file.mode not in ("P", "L", "1"):
         raise TextError(
             f"is a {file.format} of mode {file.mode}; expected a PNG in grey or with a palette, 8 bits a pixel"
@@ -130,14 +130,14 @@ def _with_values(file: Any) -> Any:
 
 
 def encode_png(pixels: UInt8[ndarray, "H W C"]) -> bytes:
-    """A PNG file of pixels with one channel, grey, or three."""
+    """Return a PNG file of pixels with one channel, grey, or three."""
     file = BytesIO()
     _pillow().Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG")
     return file.getvalue()
 
 
 def _upright(file: Any) -> Any:
-    """A picture turned or mirrored as its EXIF orientation says."""
+    """Return a picture turned or mirrored as its EXIF orientation says."""
     file.load()
     try:
         return _pillow().ImageOps.exif_transpose(file)
@@ -146,7 +146,7 @@ def _upright(file: Any) -> Any:
 
 
 def _as_rgb(picture: Any) -> Any:
-    """A picture of any mode of Pillow's in RGB."""
+    """Return a picture of any mode of Pillow's in RGB."""
     image = _pillow().Image
     if picture.mode.startswith("I"):  # 16 bits a pixel, perhaps held in 32, which Pillow would clip at 255
         wide = np.asarray(picture).astype(np.int64)

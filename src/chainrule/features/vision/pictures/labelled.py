@@ -52,7 +52,7 @@ def read_pictures(
     on_bad: OnBad = raise_error,
     progress: Progress = silent,
 ) -> list[LabelledPicture]:
-    """The labelled pictures of a folder of class folders, or of a file of JSON lines.
+    """Return the labelled pictures of a folder of class folders, or of a file of JSON lines.
 
     frame: the size to scale pictures to; by default they keep their own. on_bad: a callback that gets a TextError that
     names the file of each picture that cannot be read, or has no label, which is left out. Raises TextError where there
@@ -77,7 +77,7 @@ def read_pictures(
 def read_unlabelled(
     name: str | os.PathLike[str], frame: Frame | None = None, progress: Progress = silent
 ) -> list[Picture]:
-    """The pictures of a folder, at any depth, of a file of JSON lines, or a single one. Raises TextError."""
+    """Return the pictures of a folder, at any depth, of a file of JSON lines, or a single one. Raises TextError."""
     name = os.fspath(name)
     paths = _unlabelled_paths(name)
     pictures = [picture for _, picture in _opened(paths, frame, raise_error, progress)]
@@ -87,7 +87,7 @@ def read_unlabelled(
 
 
 def picture_paths(name: str | os.PathLike[str]) -> list[str]:
-    """The paths of the pictures that `read_unlabelled` reads. Raises TextError."""
+    """Return the paths of the pictures that `read_unlabelled` reads. Raises TextError."""
     name = os.fspath(name)
     paths = [path.path for path in _unlabelled_paths(name)]
     if not paths:
@@ -104,7 +104,7 @@ def _unlabelled_paths(name: str) -> list[PicturePath]:
 
 
 def check_pictures(examples: Iterable[Any], unit: str = "picture") -> list[LabelledPicture]:
-    """Checks labelled pictures given from Python. unit: picture, pixel or box. Raises TypeError, TextError."""
+    """Check labelled pictures given from Python. unit: picture, pixel or box. Raises TypeError, TextError."""
     examples = as_examples(examples, LabelledPicture, "labelled pictures", "read_pictures")
     for picture, labels, place in examples:
         if not isinstance(picture, Picture):
@@ -122,7 +122,7 @@ def check_pictures(examples: Iterable[Any], unit: str = "picture") -> list[Label
 
 
 def _in_class_folders(folder: Path, on_bad: OnBad) -> Iterator[PicturePath]:
-    """The label is the name of the first folder below the given one."""
+    """Yield the pictures of a folder: the label is the name of the first folder below the given one."""
     for own in sorted(folder.iterdir()):
         if own.is_dir() and not own.name.startswith("."):
             yield from (PicturePath(os.fspath(path), own.name, os.fspath(path)) for path in _files_in(own, on_bad))
@@ -131,7 +131,7 @@ def _in_class_folders(folder: Path, on_bad: OnBad) -> Iterator[PicturePath]:
 
 
 def _files_in(folder: Path, on_bad: OnBad) -> Iterator[Path]:
-    """The JPEG and PNG files of a folder, at any depth, in order; hidden ones, and files of other kinds, are no
+    """Yield the JPEG and PNG files of a folder, at any depth, in order; hidden ones, and files of other kinds, are no
     pictures, but those of other picture formats are bad.
     """
     for parent, folders, files in os.walk(folder):
@@ -162,7 +162,7 @@ def _in_json_lines(name: str, on_bad: OnBad) -> Iterator[PicturePath]:
 
 
 def _of_record(name: str, place: str, record: dict[str, Any], is_labelled: bool) -> PicturePath:
-    """Raises TextError."""
+    """Return the path of the picture in a record, with its label. Raises TextError."""
     path = read_field(record, "image" if "image" in record else "picture", place)
     if not isinstance(path, str) or not path:
         raise TextError(f"{place}: picture is {path!r}; expected the path of a picture")
@@ -178,7 +178,7 @@ def _of_record(name: str, place: str, record: dict[str, Any], is_labelled: bool)
 def _opened(
     paths: Sequence[PicturePath], frame: Frame | None, on_bad: OnBad, progress: Progress
 ) -> Iterator[tuple[PicturePath, Picture]]:
-    """The pictures that can be decoded. Raises EstimationError where all do not fit into memory."""
+    """Yield the pictures that can be decoded. Raises EstimationError where all do not fit into memory."""
     if frame is not None:
         size = frame.height * frame.width * frame.channels
         check_fits(len(paths) * size, f"keeping {len(paths):,} pictures of {frame.width} x {frame.height} pixels")
@@ -201,7 +201,7 @@ def read_pixel_labels(
     on_bad: OnBad = raise_error,
     progress: Progress = silent,
 ) -> list[LabelledPicture]:
-    """Pictures with a label for each of their pixels, row by row, from a file of JSON lines.
+    """Return pictures with a label for each of their pixels, row by row, from a file of JSON lines.
 
     frame: the size that all must have, and their colours. on_bad: a callback that gets a TextError for each picture
     that cannot be read or whose labels do not suit it, which is left out. Raises TextError where there is no picture.
@@ -229,7 +229,7 @@ def read_pixel_labels(
 
 
 def _read_example(folder: str, place: str, record: dict[str, Any], frame: Frame | None) -> LabelledPicture:
-    """Raises TextError."""
+    """Return the picture in a record, with the labels of its pixels. Raises TextError."""
     paths = [read_field(record, field, place) for field in ("picture", "labels")]
     names = read_field(record, "names", place)
     if not all(isinstance(path, str) and path for path in paths):
@@ -261,7 +261,7 @@ def _read_example(folder: str, place: str, record: dict[str, Any], frame: Frame 
 
 
 def check_framed(picture: Picture, frame: Frame) -> None:
-    """Raises TextError where a picture would be scaled, since its labels would not be."""
+    """Raise TextError where a picture would be scaled, since its labels would not be."""
     height, width = picture.pixels.shape[:2]
     if (height, width) != (frame.height, frame.width):
         raise TextError(

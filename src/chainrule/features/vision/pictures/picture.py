@@ -72,7 +72,7 @@ class Frame:
         return 1 if self.colours == "grey" else 3
 
     def kept(self, height: int, width: int) -> tuple[slice, slice]:
-        """The rows and columns of a picture that are kept."""
+        """Return the rows and columns of a picture that are kept."""
         if self.fit != "crop" or (height, width) == (self.height, self.width):
             return slice(0, height), slice(0, width)
         scale = max(self.height / height, self.width / width)
@@ -83,7 +83,7 @@ class Frame:
         return rows, columns
 
     def covered(self, height: int, width: int) -> tuple[slice, slice]:
-        """The rows and columns of the frame that hold the picture."""
+        """Return the rows and columns of the frame that hold the picture."""
         if self.fit != "pad" or (height, width) == (self.height, self.width):
             return slice(0, self.height), slice(0, self.width)
         scale = min(self.height / height, self.width / width)
@@ -94,7 +94,7 @@ class Frame:
         return rows, columns
 
     def mapping(self, height: int, width: int) -> tuple[Float64[ndarray, 4], Float64[ndarray, 4]]:
-        """The factors and offsets that map left, top, right, bottom from the picture to the frame."""
+        """Return the factors and offsets that map left, top, right, bottom from the picture to the frame."""
         scales, offsets = [], []
         for kept, covered in zip(self.kept(height, width)[::-1], self.covered(height, width)[::-1], strict=True):
             scales.append((covered.stop - covered.start) / (kept.stop - kept.start))
@@ -103,7 +103,7 @@ class Frame:
 
 
 def as_picture(given: Picture | str | os.PathLike[str] | UInt8[ndarray, "H W C"]) -> Picture:
-    """A picture from the path of a JPEG or PNG file, or from pixels: bytes, H x W, or H x W x 1 or 3.
+    """Return a picture from the path of a JPEG or PNG file, or from pixels: bytes, H x W, or H x W x 1 or 3.
 
     Raises TextError that names the file; TypeError.
     """
@@ -123,7 +123,7 @@ def as_picture(given: Picture | str | os.PathLike[str] | UInt8[ndarray, "H W C"]
 
 
 def fit_to_frame(picture: Picture, frame: Frame) -> UInt8[ndarray, "height width C"]:
-    """The pixels of a picture as a network reads them; unchanged if they have that size and these colours."""
+    """Return the pixels of a picture as a network reads them; unchanged if they have that size and these colours."""
     pixels = _coloured(picture.pixels, frame.colours)
     height, width = pixels.shape[:2]
     if (height, width) == (frame.height, frame.width):
@@ -160,18 +160,21 @@ WHITE = 255
 
 
 def check_levels(levels: int) -> None:
-    """Raises SettingError."""
+    """Raise SettingError if the number of shades is out of bounds."""
     if not 2 <= levels <= 256:
         raise SettingError(f"levels is {levels}; expected 2 to 256 shades of grey")
 
 
 def line_of(pixels: UInt8[ndarray, "H W 1"], levels: int) -> str:
-    """Each pixel's shade, 0 (black) to levels - 1, separated by spaces."""
+    """Return each pixel's shade, 0 (black) to levels - 1, separated by spaces."""
     return " ".join(map(str, (pixels.astype(np.int64).ravel() * levels >> 8).tolist()))
 
 
 def pixels_of(line: str, columns: int, levels: int, place: str) -> UInt8[ndarray, "H W 1"]:
-    """The picture of a line; what is missing in its last row is white. Raises TextError that begins with the place."""
+    """Return the picture of a line; what is missing in its last row is white.
+
+    Raises TextError that begins with the place.
+    """
     words = line.split()
     odd = next((word for word in words if not (word.isascii() and word.isdigit() and int(word) < levels)), None)
     if odd is not None:
@@ -185,7 +188,7 @@ def pixels_of(line: str, columns: int, levels: int, place: str) -> UInt8[ndarray
 
 
 def side_by_side(pictures: Sequence[UInt8[ndarray, "H W 1"]], gap: int = 1) -> UInt8[ndarray, "H W 1"]:
-    """Pictures of one width on a white ground, in a grid with about as many rows as columns."""
+    """Return pictures of one width on a white ground, in a grid with about as many rows as columns."""
     across = int(np.ceil(np.sqrt(len(pictures))))
     height, width = max(picture.shape[0] for picture in pictures), pictures[0].shape[1]
     rows = -(-len(pictures) // across)

@@ -30,7 +30,7 @@ _FEW = 1 << 8  # different numbers that a list holds
 
 
 def packed(record: Mapping[str, Any], arrays: Mapping[str, ndarray]) -> str:
-    """The record and the arrays, which the page's `arrays.js` reads."""
+    """Return the record and the arrays, which the page's `arrays.js` reads."""
     named, parts, at = {}, [], 0
     for name, array in arrays.items():
         data = _planes(array)
@@ -48,12 +48,12 @@ def _planes(array: Shaped[ndarray, "*shape"]) -> bytes:
 
 
 def whole_numbers(numbers: Shaped[ndarray, " n"]) -> Shaped[ndarray, " n"]:
-    """Numbers from 0 on in the fewest bytes."""
+    """Return numbers from 0 on in the fewest bytes."""
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
 def store_log_probs(arrays: Arrays, name: str, values: Float[ndarray, " n"]) -> Json:
-    """Adds log-probabilities, in nats, to the arrays; what the page needs to read them.
+    """Add log-probabilities, in nats, to the arrays, and return what the page needs to read them.
 
     They are at most 2^-17 nats from the given ones.
     """
@@ -75,5 +75,5 @@ def store_log_probs(arrays: Arrays, name: str, values: Float[ndarray, " n"]) -> 
 
 
 def finite_or_none(values: Float[ndarray, " n"]) -> list[float | None]:
-    """For a record, which knows no infinity."""
+    """Return numbers for a record, with None for those that are not finite."""
     return [float(value) if math.isfinite(value) else None for value in values.tolist()]

@@ -57,7 +57,7 @@ _CHOICES = {
 
 
 def check_network(engine: object) -> None:
-    """Raises SettingError, with the name of what the page does not know, unless it can read a network."""
+    """Raise SettingError, with the name of what the page does not know, unless it can read a network."""
     if not isinstance(engine, NeuralModel) or not isinstance(engine.network.encoder, Transformer | Recurrent):
         raise SettingError(
             "a page computes with n-gram models, Transformers, LSTMs and GRUs that continue texts, and this model is "
@@ -80,7 +80,7 @@ def check_network(engine: object) -> None:
 
 
 def network_model(engine: NeuralModel, arrays: Arrays) -> Json:
-    """Adds the weights of a network to the arrays; what the page needs to read it.
+    """Add the weights of a network to the arrays, and return what the page needs to read it.
 
     Matrices in int8 stay so: whole numbers, and a scale for every 32 of a row. Raises as `check_network`.
     """
@@ -150,7 +150,7 @@ def network_model(engine: NeuralModel, arrays: Arrays) -> Json:
 
 
 def _scale(config: OpenSettings) -> float:
-    """The factor of products of queries and keys."""
+    """Return the factor of products of queries and keys."""
     root = float(config.width_of_heads**0.5)
     factor = 1.0 if config.attention_scale is None else config.attention_scale * root
     return factor if config.score == "dot" else factor / root

@@ -52,7 +52,7 @@ class ExplorerPage:
     html: str = field(repr=False)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes the file, .html. Raises OutputError, SettingError."""
+        """Write the file, .html. Raises OutputError, SettingError."""
         target = Path(path)
         check_page_file(target, overwrite=overwrite)
         with replace_file(target) as file:
@@ -60,7 +60,7 @@ class ExplorerPage:
 
 
 def check_page_file(path: Path, *, overwrite: bool) -> None:
-    """Checks, before the work, that a page may be written. Raises OutputError, SettingError."""
+    """Check, before the work, that a page may be written. Raises OutputError, SettingError."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise SettingError(f"{path}: the name of a page must end in .html")
     check_new_file(path, overwrite=overwrite)
@@ -68,7 +68,7 @@ def check_page_file(path: Path, *, overwrite: bool) -> None:
 
 @takes(PageOptions)
 def explore(models: Model | Mapping[str, Model], options: PageOptions) -> ExplorerPage:
-    """The explorer as one file without a server, for models that are small enough: n-gram models and networks.
+    """Return the explorer as one file without a server, for models that are small enough: n-gram models and networks.
 
     models: one, or several by name, the first of which is shown. The page computes itself; its log-probabilities are
     those of `score` to 1e-4 nats a token. Raises SettingError where the page cannot compute with a model, or would be
@@ -96,7 +96,7 @@ def explore(models: Model | Mapping[str, Model], options: PageOptions) -> Explor
 
 
 def _to_shrink(models: Mapping[str, Model], options: PageOptions) -> str:
-    """What makes a page smaller."""
+    """Say what makes a page smaller."""
     if all(is_table(model.engine) for model in models.values()):
         return "prune the model (chainrule prune), or train one of a lower order"
     if not any(model.family == "transformer" for model in models.values()):
@@ -107,7 +107,7 @@ def _to_shrink(models: Mapping[str, Model], options: PageOptions) -> str:
 
 
 def _packed_model(name: str, model: Model, options: PageOptions) -> str:
-    """A model as the page reads it. Raises SettingError, with the name of the model."""
+    """Return a model as the page reads it. Raises SettingError, with the name of the model."""
     own = check_kind(model, CausalModel)
     arrays: Arrays = {}
     try:
@@ -137,7 +137,7 @@ def _packed_model(name: str, model: Model, options: PageOptions) -> str:
 
 
 def _example(text: str) -> Json:
-    """A text that all views begin with, in the form of `example_of`."""
+    """Return a text that all views begin with, in the form of `example_of`."""
     return {"text": text, "begin": text, "gap": text, "given": None}
 
 
@@ -175,7 +175,7 @@ def _page(models: Mapping[str, str]) -> str:
 
 
 def _named_imports(name: str, module: str) -> str:
-    """A module of the page that imports others by the names of the import map."""
+    """Return a module of the page that imports others by the names of the import map."""
     folder = posixpath.dirname(name)
     return _IMPORT.sub(lambda match: "page/" + posixpath.normpath(posixpath.join(folder, match[1])), module)
 

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def is_table(engine: object) -> bool:
-    """Whether a page can hold a model as an n-gram table."""
+    """Return whether a page can hold a model as an n-gram table."""
     return isinstance(engine, NGramModel | CompactNGramModel | PaddedModel | StupidBackoff)
 
 
 def table_model(model: CausalModel, arrays: Arrays) -> Json:
-    """Adds an n-gram model to the arrays; what the page needs to read it. Raises SettingError."""
+    """Add an n-gram model to the arrays, and return what the page needs to read it. Raises SettingError."""
     engine, base = model.engine, base_of(model.engine)
     if not isinstance(base, NGramModel | CompactNGramModel):
         raise SettingError("the model is in shards, which a page cannot hold; train it again without shards")
@@ -45,7 +45,7 @@ def table_model(model: CausalModel, arrays: Arrays) -> Json:
 
 
 def store_table(table: Table, arrays: Arrays, prefix: str) -> Json:
-    """Adds a table to the arrays, whose names begin with a prefix, a level at a time."""
+    """Add a table to the arrays, whose names begin with a prefix, a level at a time."""
     begin = np.asarray(table.begin).astype(np.int64)
     arrays[f"{prefix}children"] = whole_numbers(np.diff(begin))
     forms: Json = {"log_probs": [], "log_backoffs": []}
@@ -63,7 +63,7 @@ def store_table(table: Table, arrays: Arrays, prefix: str) -> Json:
 
 
 def speller_of(model: CausalModel, arrays: Arrays) -> Json:
-    """Adds the speller to the arrays, unless no token is ever unknown; what the page needs of it.
+    """Add the speller to the arrays, unless no token is ever unknown, and return what the page needs of it.
 
     Raises SettingError.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def tokenizer_record(tokenizer: Tokenizer, arrays: Arrays) -> Json:
-    """What a page needs of a tokenizer; the ranges of Unicode's classes join the arrays where words are split.
+    """Return what a page needs of a tokenizer; the ranges of Unicode's classes join the arrays where words are split.
 
     shown: how each token is shown by itself, null where that is how it is written. Raises SettingError where the page
     cannot tokenize so.
@@ -51,7 +51,7 @@ def tokenizer_record(tokenizer: Tokenizer, arrays: Arrays) -> Json:
 
 
 def _pieces(definition: bytes, name: str) -> Json:
-    """The pieces of a tokenizer.json that cuts bytes as those do that are learned here. Raises SettingError."""
+    """Return the tokens of a tokenizer.json that cuts bytes as those do that are learned here. Raises SettingError."""
     described = json.loads(definition)
     model, cutter = described["model"], described.get("pre_tokenizer") or {}
     kind = model.get("type") or ("BPE" if "merges" in model else "")

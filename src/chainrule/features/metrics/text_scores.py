@@ -12,8 +12,8 @@ import numpy as np
 from chainrule.base.tables import text_table
 from chainrule.errors import TextError
 from chainrule.evaluation.resampling import interval_of_sums
-from chainrule.evaluation.texts.bleu import ORDER, Bleu, Chrf, caption_bleu, caption_bleu_statistics
-from chainrule.evaluation.texts.rouge import (
+from chainrule.features.metrics.bleu import ORDER, Bleu, Chrf, caption_bleu, caption_bleu_statistics
+from chainrule.features.metrics.rouge import (
     caption_rouge_l,
     caption_words,
     check_stemmer,
@@ -40,7 +40,7 @@ class TextScore:
     variant: str  # what else one has to know to compare it
 
     def row(self) -> list[str]:
-        """For a table: name and variant, value, interval."""
+        """Return a row of a table: name and variant, value, interval."""
         low, high = self.interval
         return [
             f"{self.name} ({self.variant})",
@@ -60,7 +60,7 @@ class TextScores:
         return text_table(["", "score", "95 %"], [score.row() for score in self.scores])
 
     def to_dict(self) -> dict[str, Any]:
-        """The scores by name, their intervals as NAME_low and NAME_high: a row for pandas."""
+        """Return the scores by name, their intervals as NAME_low and NAME_high: a row for pandas."""
         row: dict[str, Any] = {"texts": self.texts}
         for score in self.scores:
             low, high = score.interval
@@ -69,7 +69,7 @@ class TextScores:
 
 
 def measure_captions(captions: Sequence[str], references: Sequence[Sequence[str]]) -> TextScores:
-    """BLEU-1 to BLEU-4, METEOR, ROUGE-L (all 0 .. 100) and CIDEr-D (0 .. 10) of captions.
+    """Return BLEU-1 to BLEU-4, METEOR, ROUGE-L (all 0 .. 100) and CIDEr-D (0 .. 10) of captions.
 
     references: a list for each picture, of one or more. Both sides are tokenized alike (`caption_words`). An interval
     of CIDEr-D keeps the weights of n-grams, which depend on all pictures. Raises TextError if a caption has no
@@ -100,7 +100,9 @@ def measure_captions(captions: Sequence[str], references: Sequence[Sequence[str]
 
 
 def measure_summaries(summaries: Sequence[str], references: Sequence[Sequence[str]]) -> TextScores:
-    """ROUGE-1, ROUGE-2 and ROUGE-L of summaries, F1 of 0 .. 100; references and errors as in `measure_captions`."""
+    """Return ROUGE-1, ROUGE-2 and ROUGE-L of summaries, F1 of 0 .. 100; references and errors as in
+    `measure_captions`.
+    """
     _check(summaries, references)
     rows = [
         summary_rouge(rouge_words(text), [rouge_words(reference) for reference in several])
@@ -117,7 +119,8 @@ def measure_summaries(summaries: Sequence[str], references: Sequence[Sequence[st
 
 
 def measure_translations(translations: Sequence[str], references: Sequence[str]) -> TextScores:
-    """BLEU and chrF (0 .. 100) as sacreBLEU computes them, and words of the translations per word of the references.
+    """Return BLEU and chrF (0 .. 100) as sacreBLEU computes them, and words of the translations per word of the
+    references.
 
     Raises TextError; SettingError if sacrebleu is not installed.
     """
@@ -134,7 +137,7 @@ def measure_translations(translations: Sequence[str], references: Sequence[str])
 
 
 def _check(texts: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    """Raises TypeError, TextError."""
+    """Raise TypeError or TextError unless there are texts, each with a list of references."""
     if isinstance(texts, str) or any(isinstance(several, str) for several in references):
         raise TypeError("expected a list of texts, and for each a list of references; put a single one in a list")
     if not texts:

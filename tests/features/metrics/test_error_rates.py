@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.evaluation.texts.error_rates import CharacterErrors, WordErrors
+from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 
 
 def distance(ours: tuple[str, ...], theirs: tuple[str, ...]) -> int:

@@ -14,7 +14,7 @@ Array = NDArray[Any]
 
 @allocating_kernel
 def edit_distances(ours: Array, our_offsets: Array, theirs: Array, their_offsets: Array, distances: Array) -> None:
-    """distances[i] = the fewest insertions, deletions and substitutions that turn our sequence i into theirs.
+    """Set distances[i] to the fewest insertions, deletions and substitutions that turn our sequence i into theirs.
 
     Sequence i lies between offsets i and i + 1 of its array. Common prefixes and suffixes are skipped.
     """

@@ -35,12 +35,12 @@ ORDER = 4
 
 
 def has_bleu() -> bool:
-    """Whether sacrebleu is installed."""
+    """Return whether sacrebleu is installed."""
     return find_spec("sacrebleu") is not None
 
 
 def check_bleu() -> None:
-    """Raises SettingError if sacrebleu is not installed."""
+    """Raise SettingError if sacrebleu is not installed."""
     if not has_bleu():
         raise SettingError("BLEU needs the package sacrebleu: pip install 'chainrule[bleu]'")
 
@@ -48,7 +48,8 @@ def check_bleu() -> None:
 def sentence_statistics(
     metric: Any, texts: Sequence[str], references: Sequence[Sequence[str]]
 ) -> Int64[ndarray, "texts 10"]:
-    """Matching n-grams of orders 1 to 4, all n-grams of orders 1 to 4, and the lengths of text and closest reference.
+    """Return matching n-grams of orders 1 to 4, all n-grams of orders 1 to 4, and the lengths of text and closest
+    reference.
 
     metric: a BLEU of sacrebleu.
     """
@@ -66,7 +67,7 @@ class Bleu:
     lower_is_better = False
 
     def __init__(self) -> None:
-        """Raises SettingError if sacrebleu is not installed."""
+        """Raise SettingError if sacrebleu is not installed."""
         check_bleu()
 
     @cached_property
@@ -83,11 +84,11 @@ class Bleu:
         return _signature(BLEU())
 
     def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts 10"]:
-        """The `sentence_statistics` of each text and its reference."""
+        """Return the `sentence_statistics` of each text and its reference."""
         return sentence_statistics(self._metric, texts, [[reference] for reference in references])
 
     def value(self, sums: Float64[ndarray, "*several 10"]) -> Float64[ndarray, "*several"]:
-        """Brevity penalty times the geometric mean of the precisions (Papineni et al. 2002, section 2.3).
+        """Return brevity penalty times the geometric mean of the precisions (Papineni et al. 2002, section 2.3).
 
         Orders without a match count 1/2, 1/4, ... matches (smoothing 3 of Chen and Cherry 2014). BLEU is 0 for a corpus
         without any match, or without n-grams of some order.
@@ -123,7 +124,7 @@ class Chrf:
         return _signature(CHRF())
 
     def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts 18"]:
-        """N-grams of the text, of the reference, and in both, for each order; none where one side has none."""
+        """Return N-grams of the text, of the reference, and in both, for each order; none where one side has none."""
         rows = np.zeros((len(texts), CHARACTER_ORDER, 3), np.int64)
         for row, *sides in zip(rows, texts, references, strict=True):
             ours, theirs = ("".join(side.split()) for side in sides)
@@ -134,7 +135,7 @@ class Chrf:
         return rows.reshape(len(texts), -1)
 
     def value(self, sums: Float64[ndarray, "*several 18"]) -> Float64[ndarray, "*several"]:
-        """F with beta 2 of the mean precision and the mean recall over the orders that both sides have."""
+        """Return F with beta 2 of the mean precision and the mean recall over the orders that both sides have."""
         sums = np.asarray(sums, np.float64)
         ours, theirs, both = np.moveaxis(sums.reshape(*sums.shape[:-1], CHARACTER_ORDER, 3), -1, 0)
         counted = (ours > 0) & (theirs > 0)
@@ -157,7 +158,7 @@ def _character_ngrams(text: str, order: int) -> Counter[str]:
 def caption_bleu_statistics(
     captions: Sequence[list[str]], references: Sequence[Sequence[list[str]]]
 ) -> Int64[ndarray, "captions 10"]:
-    """Matching and all n-grams of orders 1 to 4, and the lengths of the caption and of its closest reference.
+    """Return matching and all n-grams of orders 1 to 4, and the lengths of the caption and of its closest reference.
 
     Raises SettingError if sacrebleu is not installed.
     """
@@ -170,7 +171,9 @@ def caption_bleu_statistics(
 
 
 def caption_bleu(sums: Float64[ndarray, "*several 10"], order: int) -> Float64[ndarray, "*several"]:
-    """BLEU of 0 .. 100 with n-grams of up to an order: brevity penalty times the geometric mean of precisions."""
+    """Return BLEU of 0 .. 100 with n-grams of up to an order: brevity penalty times the geometric mean of
+    precisions.
+    """
     sums = np.asarray(sums, np.float64)
     matches, totals = sums[..., :order], sums[..., ORDER : ORDER + order]
     length, reference = sums[..., -2], sums[..., -1]
@@ -188,7 +191,7 @@ _ORDER = 4
 def gleu_statistics(
     texts: Sequence[str], corrected: Sequence[str], references: Sequence[str]
 ) -> Int64[ndarray, "texts 10"]:
-    """Lengths of the corrected text and the reference, then, for orders 1 to 4, credited and all n-grams."""
+    """Return lengths of the corrected text and the reference, then, for orders 1 to 4, credited and all n-grams."""
     rows = np.zeros((len(texts), 2 + 2 * _ORDER), np.int64)
     for row, *sides in zip(rows, texts, corrected, references, strict=True):
         source, result, reference = (side.split() for side in sides)
@@ -204,7 +207,7 @@ def gleu_statistics(
 
 
 def gleu_of_sums(sums: Float64[ndarray, "*several 10"]) -> Float64[ndarray, "*several"]:
-    """GLEU of 0 .. 100 from sums of statistics; 0 where an order has no credit."""
+    """Return GLEU of 0 .. 100 from sums of statistics; 0 where an order has no credit."""
     sums = np.asarray(sums, np.float64)
     length, reference = sums[..., 0], sums[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -216,7 +219,7 @@ def gleu_of_sums(sums: Float64[ndarray, "*several 10"]) -> Float64[ndarray, "*se
 def drawn_statistics(
     statistics: Float64[ndarray, "references texts 10"], draws: int = DRAWS
 ) -> list[Float64[ndarray, "texts 10"]]:
-    """Statistics of the texts with the references of each draw."""
+    """Return statistics of the texts with the references of each draw."""
     references, texts, _ = statistics.shape
     if references == 1:
         return [statistics[0]]
@@ -225,7 +228,7 @@ def drawn_statistics(
 
 
 def expected_gleu(statistics: Float64[ndarray, "references texts 10"], draws: int = DRAWS) -> float:
-    """The mean of the GLEU of the corpus over random draws of references."""
+    """Return the mean of the GLEU of the corpus over random draws of references."""
     sums = np.array([rows.sum(axis=0) for rows in drawn_statistics(statistics, draws)])
     return float(gleu_of_sums(sums).mean())
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from chainrule.errors import SettingError
-from chainrule.evaluation.texts.bleu import expected_gleu, gleu_of_sums, gleu_statistics
 from chainrule.features.correct import measures as errant_scores
 from chainrule.features.correct.measures import Edit, edit_statistics, errant_edits, f_half
+from chainrule.features.metrics.bleu import expected_gleu, gleu_of_sums, gleu_statistics
 
 
 def naive_gleu(sources: list[str], results: list[str], references: list[str]) -> float:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.texts import rouge as meteor_module
-from chainrule.evaluation.texts.bleu import caption_bleu, caption_bleu_statistics
-from chainrule.evaluation.texts.rouge import (
+from chainrule.features.metrics import rouge as meteor_module
+from chainrule.features.metrics.bleu import caption_bleu, caption_bleu_statistics
+from chainrule.features.metrics.rouge import (
     caption_rouge_l,
     caption_words,
     cider_d,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from chainrule.evaluation.texts.edit_kernels import edit_distances
+from chainrule.features.metrics.edit_kernels import edit_distances
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class CorpusMeasure(Protocol):
-    """A measure of texts against their references, computed from statistics that add up over texts."""
+    """A measure that compares texts with their references, computed from statistics that add up over texts."""
 
     name: str
     short: str  # in tables
     lower_is_better: bool
 
     def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts statistics"]:
-        """One row for each text and its reference."""
+        """Return one row for each text and its reference."""
 
     def value(self, sums: Float64[ndarray, "*several statistics"]) -> Float64[ndarray, "*several"]:
-        """The measure of corpora, from the sums of their texts' statistics."""
+        """Return the measure of corpora, from the sums of their texts' statistics."""
 
 
 class WordErrors:
@@ -40,7 +40,7 @@ class WordErrors:
     lower_is_better = True
 
     def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts 2"]:
-        """Errors, and words of the reference."""
+        """Return errors, and words of the reference."""
         ids: dict[str, int] = {}
         ours = [[ids.setdefault(word, len(ids)) for word in text.split()] for text in texts]
         theirs = [[ids.setdefault(word, len(ids)) for word in text.split()] for text in _distinct(references)]
@@ -57,7 +57,7 @@ class CharacterErrors:
     lower_is_better = True
 
     def statistics(self, texts: Sequence[str], references: Sequence[str]) -> Int64[ndarray, "texts 2"]:
-        """Errors, and characters of the reference."""
+        """Return errors, and characters of the reference."""
         ours = [_code_points(text) for text in texts]
         theirs = [_code_points(text) for text in _distinct(references)]
         return _errors(ours, _repeated(theirs, references))
@@ -67,12 +67,12 @@ class CharacterErrors:
 
 
 def _distinct(references: Sequence[str]) -> list[str]:
-    """The distinct references: hypotheses of one list share theirs, which is then split only once."""
+    """Return the distinct references: hypotheses of one list share theirs, which is then split only once."""
     return list(dict.fromkeys(references))
 
 
 def _repeated(rows: Sequence[Sequence[int] | Int32[ndarray, " units"]], references: Sequence[str]) -> list[ndarray]:
-    """For each reference its row, given those of the distinct ones."""
+    """Return the row of each reference, from the rows of the distinct ones."""
     by_text = {text: np.asarray(row, np.int32) for text, row in zip(_distinct(references), rows, strict=True)}
     return [by_text[text] for text in references]
 
@@ -98,7 +98,7 @@ def _join(rows: list[ndarray]) -> tuple[Int32[ndarray, " units"], Int64[ndarray,
 
 
 def _rate(sums: Float64[ndarray, "*several 2"]) -> Float64[ndarray, "*several"]:
-    """Errors / units. If all references are empty: 0 without errors, infinity with some."""
+    """Return errors / units. If all references are empty: 0 without errors, infinity with some."""
     errors, units = sums[..., 0], sums[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(errors == 0, 0.0, errors / units)

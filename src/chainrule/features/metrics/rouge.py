@@ -45,7 +45,7 @@ BETA = 1.2  # of captions: how much recall weighs against precision
 
 
 def summary_rouge(words: list[str], references: Sequence[list[str]]) -> tuple[float, float, float]:
-    """F1 of 0 .. 1 of ROUGE-1, ROUGE-2 and ROUGE-L, each with the reference that gives most."""
+    """Return F1 of 0 .. 1 of ROUGE-1, ROUGE-2 and ROUGE-L, each with the reference that gives most."""
     rows = [
         (
             _f1(_overlap(words, reference), len(words), len(reference)),
@@ -59,7 +59,7 @@ def summary_rouge(words: list[str], references: Sequence[list[str]]) -> tuple[fl
 
 
 def caption_rouge_l(words: list[str], references: Sequence[list[str]]) -> float:
-    """ROUGE-L of 0 .. 1 of a caption: (1 + beta^2) P R / (R + beta^2 P)."""
+    """Return ROUGE-L of 0 .. 1 of a caption: (1 + beta^2) P R / (R + beta^2 P)."""
     if not words:
         return 0.0
     lengths = [longest_common_subsequence(words, reference) for reference in references]
@@ -71,7 +71,7 @@ def caption_rouge_l(words: list[str], references: Sequence[list[str]]) -> float:
 
 
 def longest_common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """The length of the longest common subsequence, by a row of bits (Hyyro, Bit-Parallel LCS-length Computation
+    """Return the length of the longest common subsequence, by a row of bits (Hyyro, Bit-Parallel LCS-length Computation
     Revisited, 2004).
 
     Bit i of the row is 0 where the length grows at item i of the first sequence.
@@ -100,13 +100,13 @@ PENALTY, PENALTY_EXPONENT = 0.5, 3
 
 
 def check_stemmer() -> None:
-    """Raises SettingError if snowballstemmer is not installed."""
+    """Raise SettingError if snowballstemmer is not installed."""
     if find_spec("snowballstemmer") is None:
         raise SettingError("METEOR needs the package snowballstemmer: pip install 'chainrule[bleu]'")
 
 
 def meteor(words: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """METEOR of 0 .. 1 of a text, with the reference that gives most. Words are lower-cased.
+    """Return METEOR of 0 .. 1 of a text, with the reference that gives most. Words are lower-cased.
 
     Raises SettingError if snowballstemmer is not installed.
     """
@@ -115,7 +115,7 @@ def meteor(words: Sequence[str], references: Sequence[Sequence[str]]) -> float:
 
 
 def _meteor(words: list[str], reference: list[str]) -> float:
-    """The harmonic mean of precision and recall, weighted 1 to 9, less a penalty for matches out of sequence."""
+    """Return the harmonic mean of precision and recall, weighted 1 to 9, less a penalty for matches out of sequence."""
     matches = _align(words, reference)
     if not matches:
         return 0.0
@@ -125,7 +125,7 @@ def _meteor(words: list[str], reference: list[str]) -> float:
 
 
 def _align(words: list[str], reference: list[str]) -> list[Match]:
-    """Equal words first, then equal stems; from the last word to the first, each with the last free one."""
+    """Return equal words first, then equal stems; from the last word to the first, each with the last free one."""
     matches: list[Match] = []
     left, right = list(range(len(words))), list(range(len(reference)))
     keys: tuple[Callable[[str], str], ...] = (str, _stem)
@@ -140,7 +140,7 @@ def _align(words: list[str], reference: list[str]) -> list[Match]:
 
 
 def _chunks(matches: list[Match]) -> int:
-    """The number of runs of matches that are adjacent on both sides."""
+    """Return the number of runs of matches that are adjacent on both sides."""
     starts = set(matches).difference((i + 1, j + 1) for i, j in matches)
     return len(starts)
 
@@ -164,7 +164,7 @@ SCALE = 10.0
 
 
 def cider_d(captions: Sequence[list[str]], references: Sequence[Sequence[list[str]]]) -> Float64[ndarray, " captions"]:
-    """CIDEr-D of each caption, 0 .. 10; that of the corpus is the mean."""
+    """Return CIDEr-D of each caption, 0 .. 10; that of the corpus is the mean."""
     pictures_with = Counter(ngram for several in references for ngram in frozenset().union(*map(_all_ngrams, several)))
     pictures = len(references)
 
@@ -192,13 +192,13 @@ def _ngrams(words: list[str], order: int) -> Iterator[NGram]:
 
 
 def _length_penalty(caption: list[str], reference: list[str]) -> float:
-    """A Gaussian of the difference in length, counted in bigrams as the authors' code does."""
+    """Return a Gaussian of the difference in length, counted in bigrams as the authors' code does."""
     difference = max(len(caption) - 1, 0) - max(len(reference) - 1, 0)
     return math.exp(-(difference**2) / (2 * SIGMA**2))
 
 
 def _similarity(caption: list[Vector], reference: list[Vector]) -> float:
-    """The mean over the orders of the cosine, the caption's weights clipped to the reference's."""
+    """Return the mean over the orders of the cosine, the caption's weights clipped to the reference's."""
     return math.fsum(map(_clipped_cosine, caption, reference)) / len(ORDERS)
 
 
@@ -215,12 +215,12 @@ _CAPTION_WORD = re.compile(r"n't\b|'\w+|\d+(?:[.,]\d+)+|[^\W_]+(?:-[^\W_]+)*")
 
 
 def rouge_words(text: str) -> list[str]:
-    """Runs of letters and digits in lower case; those of rouge-score if all letters are ASCII."""
+    """Return the runs of letters and digits in lower case; those of rouge-score if all letters are ASCII."""
     return _LETTERS_AND_DIGITS.findall(text.lower())
 
 
 def caption_words(text: str) -> list[str]:
-    """Words in lower case without punctuation; clitics are words of their own: don't is do n't, man's is man 's.
+    """Return words in lower case without punctuation; clitics are separate words: don't is do n't, man's is man 's.
 
     Modelled on the Penn Treebank tokenizer, which scores of captions usually use, but not a copy of it.
     """

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainrule.errors import SettingError
-from chainrule.evaluation.texts import bleu
-from chainrule.evaluation.texts.bleu import Bleu
+from chainrule.features.metrics import bleu
+from chainrule.features.metrics.bleu import Bleu
 
 TEXTS = st.lists(st.sampled_from(["the", "cat", "sat", ",", "on", "3.14", "mat."]), max_size=9).map(" ".join)
 

@@ -1,1 +1,0 @@
-"""Texts measured against references: BLEU, ROUGE, error rates, corrections."""
