@@ -173,8 +173,8 @@ class CausalModel(ScoringModel):
 
         model, family = self.language_model, FAMILIES[self.family]
         source = source_of(options.source, self.document)
-        # A model that was trained here has documents as in its training.
-        may_misread = "reading" not in self.record and getattr(source, "documents", None) == ("line",)
+        # A network that was trained here has documents as in its training.
+        by_lines = "reading" not in self.record and getattr(source, "documents", None) == ("line",)
         with showing(options.progress) as progress:
             measurement = measure(
                 model,
@@ -187,7 +187,11 @@ class CausalModel(ScoringModel):
                 frequencies=options.frequencies,
                 **family.measure_options(model),
             )
-        return replace(measurement, context=family.context(model)) if may_misread else measurement
+        return (
+            replace(measurement, context=family.context(model))
+            if by_lines and hasattr(model, "text_rows")
+            else measurement
+        )
 
     @shows_progress
     def judge_suites(

@@ -213,3 +213,22 @@ def test_the_shell_has_a_model_for_each_size(chainrule: Any, theirs: Theirs, tmp
     assert sum(float(row[0]) for row in lines) == pytest.approx(theirs.ours.limited(context_words=3).score(TEXTS).sum())
     found = chainrule("evaluate", *say[1:3], *say[4:], "--json")
     assert ["sees:1 words" in line for line in found.lines] == [True, False]
+
+
+def test_a_note_says_where_lines_are_far_shorter_than_the_context(
+    chainrule: Any, theirs: Theirs, tmp_path: Path, fixtures: Path
+) -> None:
+    """The context is 64: lines of 4.5 tokens on average are, and lines of 13 are not."""
+    short, whole = tmp_path / "short.txt", tmp_path / "whole.txt"
+    short.write_text("the cat sat\nman\n")
+    whole.write_text("the unfit dog bit the mats\n" * 2)
+    note = "each line is a document, of 4 tokens on average, and the model reads up to 64"
+    theirs.ours.save(tmp_path / "net")
+    assert note in chainrule("evaluate", tmp_path / "net", short).err
+    for options in ([whole], [short, "--document", "file"], [short, "--context-words", "2"]):
+        assert "is a document" not in chainrule("evaluate", tmp_path / "net", *options).err
+    lm = library.train(fixtures / "train.txt", library.NGramConfig(order=2))
+    lm.save(tmp_path / "lm")
+    table = chainrule("compare", tmp_path / "net", tmp_path / "lm", "--text", short).out
+    assert f"{tmp_path / 'net'}: {note}" in table
+    assert f"{tmp_path / 'lm'}: each line" not in table

@@ -62,7 +62,9 @@ class LimitedNetwork:
     end = END
 
     def __init__(self, model: NeuralModel, tokenizer: Tokenizer, most: int, *, words: bool, keeps_begin: bool) -> None:
-        """words: whether words are counted, not tokens. keeps_begin: whether what texts begin with is always seen."""
+        """Take a network. words: whether words are counted, not tokens. keeps_begin: whether what texts begin with is
+        always seen.
+        """
         self.network, self.vocabulary_size = model.network, model.vocabulary_size
         self._tokenizer, self._most, self._words, self._keeps_begin = tokenizer, most, words, keeps_begin
         self._borders = word_borders(tokenizer) if words else None
