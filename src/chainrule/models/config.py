@@ -108,10 +108,16 @@ class ContextOptions(Options):
     """
 
     context_words: int | None = option(
-        None, "how many words a network sees before each; several compare sizes", least=1, reads=tuple[int, ...]
+        None,
+        "let a network see only this many words before each word; give several to compare sizes",
+        least=1,
+        reads=tuple[int, ...],
     )
     context_tokens: int | None = option(
-        None, "how many tokens a network sees before each; several compare sizes", least=1, reads=tuple[int, ...]
+        None,
+        "let a network see only this many tokens before each token; give several to compare sizes",
+        least=1,
+        reads=tuple[int, ...],
     )
 
     def __post_init__(self) -> None:

@@ -92,18 +92,19 @@ def score(
     spelling of unknown tokens, as in bits per byte; start and end position in
     the normalised text (the end is one after the last character); of n-gram
     models, the length of the n-gram that was found, as KenLM's query prints it;
-    the unit; <unk> if it contains an unknown token. Pieces of a word are added up, and
-    log P(the word ends here) is a part of the word, not of the next one;
-    --no-word-ends leaves it there. The sum over a text is the same. White
+    the unit; <unk> if it contains an unknown token. Pieces of a word are added
+    up, and log P(the word ends here) is a part of the word, not of the next
+    one; --no-word-ends leaves it there. The sum over a text is the same. White
     space belongs to the next word. JSON keeps the fields of records.
 
     --output writes a table with a header, for pandas and R: the fields of
     records; sentence and position, from 1; the word and its length;
     surprisal_bits, of a word with its end, and uncorrected_bits, the sum of its
     tokens; known; ngram_length; start and stop. Without --words or the like, a
-    row is a text. For studies of reading, --also adds models, --entropy,
-    --frequencies and --previous columns; --context-words 1 2 4 adds a model for
-    each size, as it sees so little. `chainrule reading` reads such texts itself.
+    row is a text. For studies of reading, --also adds models, --context-words
+    sizes of context, --entropy, --frequencies and --previous columns. --long
+    has a row for each word and model. `chainrule reading` reads such texts
+    itself.
     """
     from chainrule.models.scoring_model import ScoringModel
     from chainrule.verbs.scored_texts import CountedWords, score_texts, score_units
