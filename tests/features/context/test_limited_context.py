@@ -125,6 +125,14 @@ def test_texts_have_probabilities_that_sum_to_one(theirs: Theirs) -> None:
         assert np.exp(np.concatenate(log_probs, dtype=np.float64)).sum() == pytest.approx(1, abs=1e-5)
 
 
+def test_a_text_has_the_same_bits_whatever_stands_beside_it(theirs: Theirs) -> None:
+    limited = theirs.ours.limited(context_words=2)
+    rows = library.surprisal(library.Lines(TEXTS), limited, entropy=True).to_records()
+    for number, text in enumerate(TEXTS, 1):
+        alone = library.surprisal(library.Lines([text]), limited, entropy=True)
+        assert [row for row in rows if row["sentence"] == number] == [row | {"sentence": number} for row in alone]
+
+
 def test_a_limit_that_no_text_reaches_changes_nothing(theirs: Theirs) -> None:
     """Nor does one of more words than the network reads at once."""
     whole = theirs.ours.score(TEXTS)

@@ -100,7 +100,7 @@ class LimitedNetwork:
         stream = as_tokens(stream)
         check_tokens(stream, self.vocabulary_size)
         rows = [stream] if self.network.memory == "stream" and len(stream) else documents_of(stream)
-        read = self._read(rows, alone=reads_alone(self.network), on_share=on_share)
+        read = self._read(rows, on_share=on_share)
         return _joined([own.log_probs for own in read]), _joined([own.unknown for own in read])
 
     def read_contexts(
@@ -111,9 +111,9 @@ class LimitedNetwork:
         entropy: bool = False,
         banned: bool = False,
     ) -> list[Contexts]:
-        """As `chainrule.evaluation.surprisal.read_contexts`."""
+        """As `chainrule.evaluation.surprisal.read_contexts`; windows share passes with those of the same text alone."""
         ended = [np.append(as_tokens(text), np.int32(END)) for text in texts]
-        return self._read(ended, borders, entropy=entropy, banned=banned)
+        return [self._read([text], borders, entropy=entropy, banned=banned)[0] for text in ended]
 
     def _score(
         self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
@@ -121,7 +121,7 @@ class LimitedNetwork:
         """Return the log-probabilities of each sequence's tokens, and of <unk> at their positions."""
         texts = after_prefixes(sequences, prefixes, self.vocabulary_size, end=end)
         rows = [[text] if self.network.memory == "stream" else documents_of(text) for text, _ in texts]
-        read = iter(self._read([part for own in rows for part in own], alone=reads_alone(self.network)))
+        read = iter(self._read([part for own in rows for part in own]))
         scores, others = [], []
         for (_, own), parts in zip(texts, rows, strict=True):
             some = [next(read) for _ in parts]
@@ -136,7 +136,6 @@ class LimitedNetwork:
         *,
         entropy: bool = False,
         banned: bool = False,
-        alone: bool = True,
         on_share: Callable[[float], None] | None = None,
     ) -> list[Contexts]:
         """Return what is expected before each token of some rows, of which each begins a text."""
@@ -158,7 +157,7 @@ class LimitedNetwork:
             visited = [number for number, _ in some], [place for _, place in some]
             fill_contexts(contexts, rows, *visited, part[chosen], borders, entropy=entropy)
 
-        done = 0
+        done, alone = 0, reads_alone(self.network)
         for part in stream_rows(self.network, seen, _ROWS, alone=alone, banned=banned, pieces=pieces):
             visits = [*zip(numbers[done:][: len(part)].tolist(), places[done:][: len(part)].tolist(), strict=True)]
             again = is_again[done:][: len(part)]
