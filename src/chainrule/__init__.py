@@ -60,7 +60,7 @@ _PUBLIC = {
     "features.prompt.prompt": ("prompt",),
     "features.corpus.rank": ("Ranked", "rank"),
     "features.rescore.rescore": ("Rescored", "rescore"),
-    "verbs.surprisal": ("Surprisals", "surprisal"),
+    "features.reading.surprisal": ("Surprisals", "surprisal"),
     "features.vision.training": ("train_captions",),
     "features.correct.train_channel": ("train_channel", "train_grammar"),
     "features.classify.training": ("finetune", "train_classifier"),

@@ -248,6 +248,9 @@ class Comparison:
             for contender in self.contenders
             if is_untrained(contender.record)
         ]
+        lines += [
+            f"{contender.name}: {note}" for contender in self.contenders for note in contender.measurement.notes()
+        ]
         if not all(contender.measurement.is_distribution for contender in self.contenders):
             lines.append(f"* {NO_DISTRIBUTION}")
         if self._reading_on():
