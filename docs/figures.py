@@ -1,6 +1,7 @@
 """The measured figures that README and the guide quote, of `docs/figures.toml`; which are older than their code.
 
-A page writes {{ figure NAME }}, which `docs/hooks.py` replaces; `make figures` lists what should be measured again.
+A page has the value and then <!-- figure NAME -->, so that it also reads on its own: a test compares both, and a name
+that is not known fails `make docs`. `make figures` lists what should be measured again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "docs" / "figures.toml"
-_MACRO = re.compile(r"\{\{ figure ([a-z0-9-]+) \}\}")
+_MARK = re.compile(r"<!-- figure ([a-z0-9-]+) -->")
 
 
 class Figure(NamedTuple):
@@ -37,12 +38,18 @@ def figures() -> dict[str, Figure]:
 
 def names_in(markdown: str) -> list[str]:
     """Return the names of the figures that a page quotes."""
-    return _MACRO.findall(markdown)
+    return _MARK.findall(markdown)
 
 
-def with_figures(markdown: str, known: dict[str, Figure]) -> str:
-    """Return a page with the values of its figures. Raises KeyError where one is not known."""
-    return _MACRO.sub(lambda macro: known[macro[1]].value, markdown)
+def wrong_figures(markdown: str, known: dict[str, Figure]) -> list[str]:
+    """Return a line for each mark of a page that does not follow the value of its figure, or names none."""
+    wrong = []
+    for mark in _MARK.finditer(markdown):
+        if mark[1] not in known:
+            wrong.append(f"docs/figures.toml has no figure {mark[1]}")
+        elif not re.search(rf"(?<![\w.]){re.escape(known[mark[1]].value)}$", markdown[: mark.start()]):
+            wrong.append(f"the figure {mark[1]} is {known[mark[1]].value} in docs/figures.toml")
+    return wrong
 
 
 def _git(*arguments: str) -> str:

@@ -17,7 +17,7 @@ from mkdocs.structure.files import File, InclusionLevel
 import chainrule
 
 sys.path.insert(0, str(Path(__file__).parent))
-from figures import figures, with_figures
+from figures import figures, wrong_figures
 from prose import warnings
 
 if TYPE_CHECKING:
@@ -74,10 +74,8 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         page.meta["hide"] = ["toc"]
     if "/" in page.file.src_uri or page.file.src_uri == "changes.md":
         page.meta["search"] = {"boost": 0.2}
-    try:
-        markdown = with_figures(markdown, figures())
-    except KeyError as error:
-        raise PluginError(f"{page.file.src_uri}: docs/figures.toml has no figure {error}") from error
+    if wrong := wrong_figures(markdown, figures()):
+        raise PluginError(f"{page.file.src_uri}: {'; '.join(wrong)}")
     markdown = re.sub(r"!\[[^\]]*\]\(([^)]+)\.(png|webp)\)", lambda picture: in_both_modes(picture, page), markdown)
     markdown = ARCHIVE.sub(r"\1: `docs/decisions/\2`", markdown)
     markdown = re.sub(r"\]\(#[^)]+\)", lambda link: re.sub("-+", "-", link[0]), markdown)

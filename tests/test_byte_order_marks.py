@@ -13,6 +13,7 @@ from chainrule.decoding.config import read_grammar, read_schema
 from chainrule.features.chat.shell_chat import _text_of
 from chainrule.features.exports.word_list import _read_shortcuts
 from chainrule.features.kenlm import lmplz
+from chainrule.features.reading.word_frequencies import WordFrequencies
 from chainrule.features.rescore.lattice_formats import read_symbols
 from chainrule.features.speech.search.logits import read_labels
 from chainrule.features.speech.search.word_models import load_unigram_set_from_arpa
@@ -21,7 +22,6 @@ from chainrule.features.vectors.learning.intrinsic import read_analogies, read_s
 from chainrule.ngram.counting.files import read_counts
 from chainrule.text.tokenization.vocabulary import Vocabulary
 from chainrule.text.word_lists import read_words
-from chainrule.verbs.frequencies import WordFrequencies
 
 if TYPE_CHECKING:
     from collections.abc import Callable

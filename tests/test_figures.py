@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
-from figures import figures, names_in, with_figures  # noqa: E402  (of docs/, where MkDocs finds it)
+from figures import figures, names_in, wrong_figures  # noqa: E402  (of docs/, where MkDocs finds it)
 from prose import private_words, sentences_of, warnings  # noqa: E402
 
 FIGURES = figures()
@@ -52,11 +52,18 @@ def test_the_readme_shows_the_figures_of_today() -> None:
     assert [number for number in shown if number not in of_figures] == []
 
 
-def test_a_name_that_is_not_known_is_an_error() -> None:
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_the_values_of_its_figures(name: str) -> None:
+    assert wrong_figures(PAGES[name], FIGURES) == []
+
+
+def test_a_wrong_value_and_an_unknown_name_are_found() -> None:
     name, figure = next(iter(FIGURES.items()))
-    assert with_figures(f"about {{{{ figure {name} }}}} times", FIGURES) == f"about {figure.value} times"
-    with pytest.raises(KeyError):
-        with_figures("{{ figure no-such-figure }}", FIGURES)
+    mark = f"<!-- figure {name} -->"
+    assert wrong_figures(f"about {figure.value}{mark} times", FIGURES) == []
+    for wrong in (f"about {mark}", f"about 1{figure.value}{mark}", f"about {figure.value}1{mark}"):
+        assert wrong_figures(wrong, FIGURES) == [f"the figure {name} is {figure.value} in docs/figures.toml"]
+    assert wrong_figures("3<!-- figure none -->", FIGURES) == ["docs/figures.toml has no figure none"]
 
 
 def test_no_page_has_long_sentences_or_private_words() -> None:

@@ -25,6 +25,7 @@ def flag(name: str) -> str:
 
 MIXING = {"--mix", "--mix-bytes", "--mix-seed"}
 RESULT = {"--output", "--overwrite", "--json"}
+CONTEXT = {"--context-words", "--context-tokens"}
 READING = {"--document", "--field", "--encoding", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
 # The verb of a family has the family's name, but for one.
@@ -110,9 +111,11 @@ VERBS = {
     | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", *RESULT, "--label-field"}
     | {"--suite", "--word-ends", "--lm", "--alpha", "--beta"}
+    | CONTEXT
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
-    | {"--running", "--output", "--nats", "--ends", "--word-ends", "--overwrite"}
+    | {"--running", "--output", "--nats", "--ends", "--word-ends", "--overwrite", "--log10", "--header", "--long"}
+    | CONTEXT
     | {"--also", "--entropy", "--frequencies", "--previous", "--word-entropy", "--convention"}
     | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
@@ -195,7 +198,7 @@ VERBS = {
     }
     | {"--temperature", "--top-k", "--top-p", "--min-p", "--typical", "--repetition-penalty"}
     | READING,
-    "draw": {"MODELS", "--output", "--show", "--overwrite"},
+    "draw": {"MODELS", "--output", "--show", "--by", "--overwrite"},
     "attend": {"MODEL", "TEXT", "TARGET", "--output", "--beside", "--overwrite"},
     "inspect": {
         *("MODEL", "INPUT", "--output", "--units", "--unit", "--picture", "--patches", "--overwrite"),
@@ -250,7 +253,8 @@ VERBS = {
     },
     "reading": {"TIMES", "MODELS", "--text", "--output", "--plot", "--overwrite", "--json"}
     | {"--frequencies", "--word", "--time", "--key", "--story", "--by", "--shift", "--previous", "--folds", "--log"}
-    | {"--surprisals", "--word-ends", "--convention"},
+    | {"--surprisals", "--word-ends", "--convention"}
+    | CONTEXT,
     "compare": {
         "TEXTS",
         "--text",
@@ -261,6 +265,7 @@ VERBS = {
         "--minutes",
         "--smoothing",
         "--labels",
+        "--families",
         "--networks",
         "--source",
         "--target",

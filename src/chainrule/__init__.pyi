@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from chainrule.features.compare.compare import compare_families as compare_families
     from chainrule.features.compare.compare import compare_smoothings as compare_smoothings
     from chainrule.features.compare.comparison import Comparison as Comparison
+    from chainrule.features.compare.learning import draw_learning as draw_learning
     from chainrule.features.compare.report import write_report as write_report
     from chainrule.features.compare.smoothings import SmoothingTable as SmoothingTable
     from chainrule.features.compare.supervised import LabelComparison as LabelComparison
@@ -79,6 +80,8 @@ if TYPE_CHECKING:
     from chainrule.features.prompt.prompt import prompt as prompt
     from chainrule.features.reading.reading_times import ReadingTimes as ReadingTimes
     from chainrule.features.reading.reading_times import reading_times as reading_times
+    from chainrule.features.reading.surprisal import Surprisals as Surprisals
+    from chainrule.features.reading.surprisal import surprisal as surprisal
     from chainrule.features.rescore.rescore import Rescored as Rescored
     from chainrule.features.rescore.rescore import rescore as rescore
     from chainrule.features.seq2seq.model import Seq2SeqModel as Seq2SeqModel
@@ -204,8 +207,6 @@ if TYPE_CHECKING:
     from chainrule.verbs.prune import prune_by_entropy as prune_by_entropy
     from chainrule.verbs.prune import prune_to_text as prune_to_text
     from chainrule.verbs.prune import prune_to_vocabulary as prune_to_vocabulary
-    from chainrule.verbs.surprisal import Surprisals as Surprisals
-    from chainrule.verbs.surprisal import surprisal as surprisal
     from chainrule.verbs.training.counts import count_text as count_text
     from chainrule.verbs.training.counts import train_counts as train_counts
     from chainrule.verbs.training.train import adapt as adapt

@@ -11,7 +11,7 @@ import pytest
 
 import chainrule
 from chainrule.errors import SettingError
-from chainrule.verbs.frequencies import WordFrequencies
+from chainrule.features.reading.word_frequencies import WordFrequencies
 
 POTATO = ["i say tomato", "you say tomato", "i like potatoes", "you like potatoes", "tomato tomato", "potato potato"]
 

@@ -40,17 +40,17 @@ def test_tokens_add_up_to_their_sentences_and_unknown_ones_are_marked(chainrule,
     tokens = [[line.split("\t") for line in group.split("\n")] for group in groups]
     for row, group in zip(sentences, tokens, strict=True):
         assert sum(float(log_prob) for log_prob, *_ in group) == pytest.approx(float(row[0]), abs=1e-4)
-    assert [[cells[4] for cells in group] for group in tokens] == [
+    assert [[cells[5] for cells in group] for group in tokens] == [
         ["ka", "vi", "nin", "</s>"],
         ["</s>"],
         ["ka", "zzz", "vi", "unseen", "</s>"],
         ["ka", "vi", "nin", "</s>"],
     ]
-    assert [cells[2:] for group in tokens for cells in group if len(cells) != 5] == [
-        ["3", "6", "zzz", "<unk>"],
-        ["10", "16", "unseen", "<unk>"],
+    assert [cells[2:] for group in tokens for cells in group if len(cells) != 6] == [
+        ["3", "6", "1", "zzz", "<unk>"],
+        ["10", "16", "1", "unseen", "<unk>"],
     ]
-    assert all(float(price) < float(log_prob) for group in tokens for log_prob, price, *rest in group if len(rest) == 4)
+    assert all(float(price) < float(log_prob) for group in tokens for log_prob, price, *rest in group if len(rest) == 5)
 
 
 def test_words_characters_and_bytes_add_up_to_the_texts_price_and_know_their_places(
@@ -80,8 +80,13 @@ def test_words_are_the_same_whatever_the_tokens(chainrule, corpus: Path, stdin, 
         config = library.TokenizerConfig(kind=tokenizer, vocabulary_size=300 if tokenizer == "bpe" else None)
         library.train(corpus, library.NGramConfig(order=2), tokenizer=config).save(tmp_path / tokenizer)
         stdin("ka vi-nin, zżz\n".encode())
-        words = [line.split("\t")[2:5] for line in chainrule("score", tmp_path / tokenizer, "--words").lines[:-1]]
-        assert words == [["0", "2", "ka"], ["3", "10", "vi-nin,"], ["11", "14", "zżz"], ["14", "14", "</s>"]]
+        words = [line.split("\t") for line in chainrule("score", tmp_path / tokenizer, "--words").lines[:-1]]
+        assert [[*cells[2:4], cells[5]] for cells in words] == [
+            ["0", "2", "ka"],
+            ["3", "10", "vi-nin,"],
+            ["11", "14", "zżz"],
+            ["14", "14", "</s>"],
+        ]
 
 
 def test_white_space_among_characters_is_shown_in_one_line(chainrule, corpus: Path, stdin, tmp_path: Path) -> None:
@@ -118,17 +123,55 @@ def test_json_lines_hold_the_same_as_the_text(chainrule, model: Path, text: Path
         )
 
 
-def test_every_token_has_the_score_that_kenlm_gives_it(chainrule, model: Path, heldout: Path, fixtures: Path) -> None:
+def kenlm_scores(fixtures: Path) -> list[list[list[str]]]:
+    """What KenLM's query prints of each word of each line: log10 P, the length of the n-gram, and whether unknown."""
     with gzip.open(fixtures / "order3.scores.tsv.gz", "rt") as file:
-        expected = [line.split("\t")[1].split() for line in file.read().splitlines()[1:]]
+        texts = [line.split("\t")[1].split() for line in file.read().splitlines()[1:]]
+    return [[word.split(":") for word in words] for words in texts]
+
+
+def test_every_token_has_the_score_that_kenlm_gives_it(chainrule, model: Path, heldout: Path, fixtures: Path) -> None:
     found = [
         strict_json(line)["token_scores"] for line in chainrule("score", model, heldout, "--json", "--tokens").lines
     ]
-    for tokens, kenlm in zip(found, expected, strict=True):
-        for token, theirs in zip(tokens, kenlm, strict=True):
-            log10, _, oov = theirs.split(":")
+    for tokens, kenlm in zip(found, kenlm_scores(fixtures), strict=True):
+        for token, (log10, length, oov) in zip(tokens, kenlm, strict=True):
             assert token["log_prob"] / math.log(10) == pytest.approx(float(log10), abs=1e-5)
-            assert token["known"] == (oov == "0")
+            assert (token["ngram_length"], token["known"]) == (int(length), oov == "0")
+
+
+def test_lines_have_names_and_decimal_logarithms_like_kenlms_query(
+    chainrule, model: Path, heldout: Path, fixtures: Path, tmp_path: Path
+) -> None:
+    expected = kenlm_scores(fixtures)
+    say = ("score", model, heldout, "--log10")
+    header, *lines = chainrule(*say, "--tokens", "--header").out.split("\n")
+    assert header == "log10_prob\ttext_log10_prob\tstart\tstop\tngram_length\ttoken\tunknown"
+    rows = [line.split("\t") for line in lines if line]
+    words = [word for words in expected for word in words]
+    assert [float(row[0]) for row in rows] == pytest.approx([float(word[0]) for word in words], abs=1e-5)
+    assert [(row[4], row[6:]) for row in rows] == [(word[1], ["<unk>"] * (word[2] == "1")) for word in words]
+    header, *lines = chainrule(*say, "--header").lines
+    assert header == "log10_prob\ttokens\tunknown_tokens\ttext"
+    sums = [sum(float(word[0]) for word in words) for words in expected]
+    assert [float(line.split("\t")[0]) for line in lines] == pytest.approx(sums, abs=1e-4)
+    assert chainrule("score", model, heldout, "--nats").out == chainrule("score", model, heldout).out
+    assert chainrule(*say, "--words", "-o", tmp_path / "t.jsonl", "--ends").status == 0
+    table = [strict_json(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    known = [(-float(log10), int(length)) for log10, length, oov in words if oov == "0"]
+    found = [(row["surprisal_log10"], row["ngram_length"]) for row in table if row["known"]]
+    assert [length for _, length in found] == [length for _, length in known]
+    assert [bits for bits, _ in found] == pytest.approx([bits for bits, _ in known], abs=1e-5)
+
+
+@pytest.mark.parametrize("options", [["--words"], ["--tokens", "-o"]])
+def test_unknown_words_are_counted_after_a_table_of_words(
+    options: list[str], chainrule, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "t.txt").write_text("ka zzz vi zzz\n\nqq zzz\n")
+    told = chainrule("score", model, tmp_path / "t.txt", *options, *[tmp_path / "t.csv"] * ("-o" in options)).err
+    assert f"4 of 6 {options[0][2:]} (66.7%) are unknown: zzz (3), qq" in told
+    assert "unknown" not in chainrule("score", model, tmp_path / "t.txt").err
 
 
 def test_what_has_no_probability_is_infinite_for_people_and_null_for_programs(

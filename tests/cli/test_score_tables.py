@@ -55,7 +55,7 @@ def test_a_table_has_a_row_for_each_word_and_keeps_the_fields(
     result = chainrule("score", pieces, items, "--words", "--field", "sentence", "-o", tmp_path / name)
     assert (result.status, result.out) == (0, "")
     empty = "1 text without words, of which the table has no rows: number 2; --ends has a row for each"
-    assert result.err == f"note: {empty}\n"
+    assert result.err == f'note: 3 of 6 words (50.0%) are unknown: zzz,, "vi", ka\nnote: {empty}\n'
     rows = rows_of(tmp_path / name)
     expected = [(i, k, word) for i, one in enumerate(ITEMS, 1) for k, word in enumerate(one["sentence"].split(), 1)]
     assert [(row["sentence"], row["position"], row["word"]) for row in rows] == expected
@@ -71,7 +71,8 @@ def test_a_table_has_a_row_for_each_word_and_keeps_the_fields(
         assert text[row["start"] : row["stop"]] == row["word"]
     header = ["item", "condition", "record_position", "tags", "sentence", "position", "word"]
     assert all(row["length"] == len(row["word"]) for row in rows)
-    assert list(rows[0]) == [*header, "length", "surprisal_bits", "uncorrected_bits", "known", "start", "stop"]
+    figures = ["length", "surprisal_bits", "uncorrected_bits", "known", "ngram_length", "start", "stop"]
+    assert list(rows[0]) == [*header, *figures]
 
 
 def test_bits_nats_and_the_end_are_those_that_score_prints(
@@ -86,7 +87,8 @@ def test_bits_nats_and_the_end_are_those_that_score_prints(
     for one, other, line in zip(bits, nats, lines, strict=True):
         assert float(other["surprisal_nats"]) == pytest.approx(-float(line[1]), abs=1e-6)
         assert float(one["surprisal_bits"]) == pytest.approx(float(other["surprisal_nats"]) / math.log(2))
-        assert other["word"] == line[4].replace("\\n", "\n")
+        assert other["word"] == line[5].replace("\\n", "\n")
+        assert other["ngram_length"] == line[4]
     raw = [line.split("\t") for group in plain for line in group.splitlines()]
     assert [-float(line[1]) for line in raw] == pytest.approx(
         [float(row["uncorrected_nats"]) for row in nats], abs=1e-6
@@ -132,7 +134,8 @@ def test_lines_in_memory_have_no_fields(model: Path) -> None:
     ]
     assert all(row["surprisal_bits"] == row["uncorrected_bits"] for row in rows)  # tokens are words
     bare = library.surprisal(library.Lines(["ka"]), library.load(model), word_ends=False).to_records()
-    assert list(bare[0]) == ["sentence", "position", "word", "length", "uncorrected_bits", "known", "start", "stop"]
+    places = ["ngram_length", "start", "stop"]
+    assert list(bare[0]) == ["sentence", "position", "word", "length", "uncorrected_bits", "known", *places]
 
 
 def test_several_models_are_columns_beside_what_a_study_needs(
@@ -184,9 +187,18 @@ def test_a_unigram_model_gives_frequencies(fixtures: Path, model: Path) -> None:
 def test_columns_that_make_no_sense_are_refused(options: dict[str, Any], message: str, model: Path) -> None:
     with pytest.raises(library.SettingError, match=message):
         library.surprisal(library.Lines(["ka"]), library.load(model), **options)
-    both = {"a": library.load(model), "b": library.load(model)}
-    with pytest.raises(library.SettingError, match="several models share rows of words or texts"):
-        library.surprisal(library.Lines(["ka"]), both, by="tokens")
+
+
+def test_models_share_rows_of_tokens_where_their_tokens_are_the_same(model: Path, pieces: Path) -> None:
+    lm, letters = library.load(model), library.load(pieces)
+    rows = library.surprisal(library.Lines(["ka vi"]), {"a": lm, "b": lm}, by="tokens").to_records()
+    assert [row["surprisal_bits_a"] == row["surprisal_bits_b"] for row in rows] == [True, True]
+    with pytest.raises(library.SettingError, match="a and b have different tokenizers, so their tokens cannot share"):
+        library.surprisal(library.Lines(["ka"]), {"a": lm, "b": letters}, by="tokens")
+    rows = library.surprisal(library.Lines(["ka", "vi"]), {"a": lm, "b": letters}, by="tokens", long=True).to_records()
+    assert [(row["model"], row["sentence"], row["token"]) for row in rows] == [
+        ("a", 1, "ka"), ("b", 1, "k"), ("b", 1, "a"), ("a", 2, "vi"), ("b", 2, "v"), ("b", 2, "i"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -231,7 +243,13 @@ def test_a_table_is_a_table_whatever_the_input(chainrule, model: Path, tmp_path:
     [
         (["-o", "t.txt"], 1, "the name of a table ends in .csv, .tsv, .jsonl or .parquet"),
         (["-o", "t.parquet.gz"], 1, "Parquet is compressed already"),
-        (["--nats"], 2, "--nats is for tables; give --output."),
+        (["--long"], 2, "--long is for tables; give --output."),
+        (["--nats", "--log10"], 1, "--nats and --log10 are both given; choose one"),
+        (["--log10", "--json"], 2, "--log10 is for lines and tables: the fields of JSON are in nats"),
+        (["--header", "--json"], 2, "--header is for lines: tables and JSON name their columns"),
+        (["--header", "-o", "t.csv"], 2, "--header is for lines: tables and JSON name their columns"),
+        (["--context-words", "2"], 1, "an n-gram model of order 3 sees 2 tokens before each: its order is its limit"),
+        (["--context-tokens", "0"], 1, "--context-tokens is 0; expected 1 or more"),
         (["--no-word-ends"], 2, "--no-word-ends is for tables; give --output, or --words."),
         (["-o", "t.csv", "--json"], 2, "Give either --output or --json"),
         (["--words", "--running"], 2, "--running scores whole texts"),
@@ -320,7 +338,7 @@ def test_words_without_a_frequency_are_counted(chainrule, model: Path, tmp_path:
     (tmp_path / "counts.txt").write_text("ka\t5\nvi\t0\n")
     say = ("score", model, tmp_path / "t.txt", "--words", "--ends", "--frequencies", tmp_path / "counts.txt")
     told = chainrule(*say, "-o", tmp_path / "t.csv").err
-    assert "4 of 5 words have no frequency, or a count of 0; their cells are empty: vi, su" in told
+    assert "4 of 5 words (80.0%) have no frequency, or a count of 0; their cells are empty: vi (2), su (2)" in told
 
 
 def test_models_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:

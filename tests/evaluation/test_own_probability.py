@@ -52,16 +52,19 @@ def test_bits_per_byte_keep_the_room_for_unseen_words(model: CausalModel) -> Non
     assert found.bits_per_byte * found.bytes == pytest.approx(text["surprisal_bits"] + room, abs=1e-5)
 
 
-@pytest.mark.parametrize(("types", "ends"), [(0, False), (0, True), (1, False), (1, True), (5, False), (5, True)])
-def test_the_end_of_a_word_has_the_normalisation_of_tokens(types: int, ends: bool) -> None:
+@pytest.mark.parametrize(
+    ("types", "unknown_ends"), [(0, False), (0, True), (1, False), (1, True), (5, False), (5, True)]
+)
+def test_the_end_of_a_word_has_the_normalisation_of_tokens(types: int, unknown_ends: bool) -> None:
     """A distribution over <unk>, two tokens that end a word, and two that do not; by hand, see `token_scores`."""
     unknown, ending = 0.2, 0.5
-    raw = ending + (unknown if ends else 0)
+    raw = ending + (unknown if unknown_ends else 0)
     zeros = np.zeros(2)
-    own = Contexts(zeros, np.log([0.9, unknown]), np.array([0, math.log(raw), 0]), zeros, np.zeros(2, np.int64))
+    ends = np.array([0, math.log(raw), 0])
+    own = Contexts(zeros, np.log([0.9, unknown]), ends, zeros, np.zeros(2, np.int64), zeros)
     total = 1 - unknown + types * unknown
-    expected = (ending + (types * unknown if ends else 0)) / total
-    found = own.log_text_word_ends(types, unknown_ends_word=ends)
+    expected = (ending + (types * unknown if unknown_ends else 0)) / total
+    found = own.log_text_word_ends(types, unknown_ends_word=unknown_ends)
     assert found.tolist() == pytest.approx([0, math.log(expected), 0])
 
 

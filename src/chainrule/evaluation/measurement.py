@@ -23,11 +23,14 @@ from chainrule.evaluation.resampling import Documents, interval
 from chainrule.protocol import END
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from jaxtyping import Float64, Int32, Int64
     from numpy import ndarray
 
     from chainrule.protocol import LanguageModel
 
+_FEW = 10  # documents of so much less than the context leave it unused
 NO_DISTRIBUTION = "from scores that do not sum to one: not a perplexity, and not comparable with other models"
 
 
@@ -60,6 +63,16 @@ class Measurement:
     per_document: Documents = field(compare=False, repr=False)
     by_position: Breakdown | None = field(default=None, compare=False, repr=False)  # in the document, from 1
     by_frequency: Breakdown | None = field(default=None, compare=False, repr=False)  # in the training text
+    context: int | None = field(default=None, compare=False, repr=False)  # tokens, where lines may leave it unused
+
+    def notes(self) -> Iterator[str]:
+        """Yield that documents are far shorter than what the model reads at once, if they are."""
+        mean = self.tokens / max(self.documents, 1)
+        if self.context is not None and self.documents > 1 and _FEW * mean <= self.context:
+            yield (
+                f"each line is a document, of {mean:.0f} tokens on average, and the model reads up to "
+                f"{self.context:,}: if lines belong together, --document file lets it see those before"
+            )
 
     @property
     def perplexity(self) -> float:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.block import Block
 
 
-def sentence_lines(scores: SentenceScores, block: Block) -> UInt8[ndarray, " bytes"]:
-    """Return the lines for the documents of a block; line ends within documents become spaces."""
+def sentence_lines(scores: SentenceScores, block: Block, per_nat: float = 1.0) -> UInt8[ndarray, " bytes"]:
+    """Return the lines for the documents of a block; line ends within them become spaces. per_nat: what a nat is."""
     stops = block.stops()
     out = np.empty(NUMBERS_ROOM * stops.size + block.text.size, np.uint8)
-    log_probs = np.where(scores.log_probs == -np.inf, -np.inf, np.clip(scores.log_probs, -LARGEST, LARGEST))
+    log_probs = np.where(scores.log_probs == -np.inf, -np.inf, np.clip(per_nat * scores.log_probs, -LARGEST, LARGEST))
     return out[: write_sentences(log_probs, scores.tokens, scores.unknown, block.text, stops, out)]
 
 

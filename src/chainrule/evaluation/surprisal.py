@@ -56,6 +56,7 @@ class Units:
     total: Float64[ndarray, " units"]  # nats, as a piece of the text, with room for all unseen words
     unknown: Bool[ndarray, " units"]  # whether it contains an unknown token
     documents: Int64[ndarray, " documents+1"]
+    firsts: Int64[ndarray, " units"] | None = None  # their first tokens; None of parts of tokens
 
 
 def units(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment, by: By) -> Units:
@@ -70,7 +71,8 @@ def units(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment, 
 
 def _tokens(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment) -> Units:
     documents = np.concatenate([[0], np.flatnonzero(ids == END) + 1])
-    return Units(aligned.starts, aligned.stops, scored.closed, scored.spelled, scored.total, scored.unknown, documents)
+    columns = (scored.closed, scored.spelled, scored.total, scored.unknown)
+    return Units(aligned.starts, aligned.stops, *columns, documents, np.arange(ids.size))
 
 
 def _words(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment) -> Units:
@@ -81,7 +83,8 @@ def _words(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment)
 
     unknown = sum_by_unit(scored.unknown.astype(np.float64)) > 0
     closed, spelled, total = map(sum_by_unit, (scored.closed, scored.spelled, scored.total))
-    return Units(words.starts, words.stops, closed, spelled, total, unknown, words.documents)
+    firsts = np.minimum(np.searchsorted(words.of_tokens, np.arange(words.starts.size)), ids.size - 1)
+    return Units(words.starts, words.stops, closed, spelled, total, unknown, words.documents, firsts)
 
 
 def _spread(
@@ -141,6 +144,7 @@ class Contexts(NamedTuple):
     log_word_ends: Float64[ndarray, " T+2"]  # as `log_word_ends` gives them; zeros unless asked for
     entropies: Float64[ndarray, " T+1"]  # of the next token, in nats; zeros unless asked for
     ranks: Int64[ndarray, " T+1"]  # of the token that came: how many were likelier, plus one
+    shifts: Float64[ndarray, " T+1"]  # to add to log_probs for P(token | its own window); zeros without a limit
 
     def log_text_word_ends(self, unseen_types: int, *, unknown_ends_word: bool) -> Float64[ndarray, " T+2"]:
         """Return `log_word_ends` under the distribution over texts, P' of `token_scores`, in place of the model's own.
@@ -169,29 +173,46 @@ def read_contexts(
     entropy: whether entropies and ranks are asked for. banned: whether a network's tokens that never come, such as <s>,
     have the probability that its own softmax gives them.
     """
-    contexts = [_no_contexts(len(ids)) for ids in texts]
+    if hasattr(model, "read_contexts"):  # a network with a limited context
+        own: list[Contexts] = model.read_contexts(texts, borders=borders, entropy=entropy, banned=banned)
+        return own
+    contexts = [no_contexts(len(ids)) for ids in texts]
     for numbers, position, rows in _distributions(model, texts, banned=banned):
-        for number, place, row in zip(numbers, position, rows, strict=True):
-            contexts[number].log_probs[place] = row[_token_at(texts[number], place)]
-            contexts[number].unknown[place] = row[UNKNOWN]
-        if borders is None and not entropy:
-            continue
-        probs = np.exp(rows)
-        if borders is not None:
-            with np.errstate(divide="ignore"):
-                ends = np.log(np.minimum(probs[:, borders].sum(axis=1, dtype=np.float64), 1))
-            for number, place, end in zip(numbers, position, ends.tolist(), strict=True):
-                contexts[number].log_word_ends[place] = end
-        if entropy:
-            terms = np.multiply(probs, rows, out=np.zeros_like(rows), where=probs > 0)
-            for number, place, row, own in zip(
-                numbers, position, rows, (-terms.sum(axis=1, dtype=np.float64)).tolist(), strict=True
-            ):
-                contexts[number].entropies[place] = max(own, 0.0)
-                contexts[number].ranks[place] = 1 + np.count_nonzero(row > row[_token_at(texts[number], place)])
-    for own in contexts:
-        own.log_word_ends[0] = 0  # the text begins, and so does a word
+        fill_contexts(contexts, texts, numbers, position, rows, borders, entropy=entropy)
+    for one in contexts:
+        one.log_word_ends[0] = 0  # the text begins, and so does a word
     return contexts
+
+
+def fill_contexts(
+    contexts: Sequence[Contexts],
+    texts: Sequence[Int32[ndarray, " T"]],
+    numbers: Sequence[int],
+    position: Sequence[int],
+    rows: Float32[ndarray, "part V"],
+    borders: Bool[ndarray, " V"] | None,
+    *,
+    entropy: bool,
+) -> None:
+    """Note what some distributions say. numbers, position: of each, its text, and the tokens of it that come before."""
+    for number, place, row in zip(numbers, position, rows, strict=True):
+        contexts[number].log_probs[place] = row[_token_at(texts[number], place)]
+        contexts[number].unknown[place] = row[UNKNOWN]
+    if borders is None and not entropy:
+        return
+    probs = np.exp(rows)
+    if borders is not None:
+        with np.errstate(divide="ignore"):
+            ends = np.log(np.minimum(probs[:, borders].sum(axis=1, dtype=np.float64), 1))
+        for number, place, end in zip(numbers, position, ends.tolist(), strict=True):
+            contexts[number].log_word_ends[place] = end
+    if entropy:
+        terms = np.multiply(probs, rows, out=np.zeros_like(rows), where=probs > 0)
+        for number, place, row, own in zip(
+            numbers, position, rows, (-terms.sum(axis=1, dtype=np.float64)).tolist(), strict=True
+        ):
+            contexts[number].entropies[place] = max(own, 0.0)
+            contexts[number].ranks[place] = 1 + np.count_nonzero(row > row[_token_at(texts[number], place)])
 
 
 def read_block(
@@ -245,14 +266,13 @@ def score_alone(
 
 def has_text_rows(model: LanguageModel[Any]) -> bool:
     """Return whether a model gives the distributions at all positions of a text at once, as networks do."""
-    return hasattr(model, "text_rows")
+    return hasattr(model, "text_rows") or hasattr(model, "read_contexts")
 
 
-def _no_contexts(tokens: int) -> Contexts:
-    zeros = np.zeros
-    return Contexts(
-        zeros(tokens + 1), zeros(tokens + 1), zeros(tokens + 2), zeros(tokens + 1), zeros(tokens + 1, np.int64)
-    )
+def no_contexts(tokens: int) -> Contexts:
+    """Return contexts of a text of so many tokens, of zeros."""
+    log_probs, unknown, entropies, shifts = np.zeros((4, tokens + 1))
+    return Contexts(log_probs, unknown, np.zeros(tokens + 2), entropies, np.zeros(tokens + 1, np.int64), shifts)
 
 
 def _token_at(ids: Int32[ndarray, " T"], place: int) -> int:
@@ -330,7 +350,8 @@ class WordFigures(NamedTuple):
 
     corrections: to add to the log-probability of each word's tokens, to count its end and not that of the word before.
     text_corrections: the same, to add to its log-probability as a part of the text. entropies: of the next token,
-    before the word's first one. ranks: of the word's first token. of_words: entropies of the next word.
+    before the word's first one. ranks: of the word's first token. of_words: entropies of the next word. shifts: to add
+    in place of corrections, so that each token has its probability in its window; see `Contexts`.
     """
 
     corrections: Float64[ndarray, " words"] | None
@@ -338,6 +359,7 @@ class WordFigures(NamedTuple):
     entropies: Float64[ndarray, " words"] | None
     ranks: Int64[ndarray, " words"] | None
     of_words: Entropy | None
+    shifts: Float64[ndarray, " words"] | None
 
 
 def word_figures(
@@ -367,6 +389,7 @@ def word_figures(
         firsts = np.searchsorted(of_tokens, np.arange(of_tokens[-1] + 2))  # the first token of each word, and the stop
         own = None if contexts is None else contexts[i]
         corrections = of_text = entropies = ranks = of_words = None
+        shifts = None if own is None else own.shifts[firsts[:-1]]
         if word_ends:
             corrections = of_text = np.zeros(len(firsts) - 1)
         if word_ends and own is not None:
@@ -378,7 +401,7 @@ def word_figures(
             of_words = word_entropies(model, texts[i], firsts[:-1].tolist(), borders, drawn)
         elif drawn and own is not None:  # tokens are words
             of_words = Entropy(own.entropies[firsts[:-1]], np.zeros(len(firsts) - 1))
-        figures.append(WordFigures(corrections, of_text, entropies, ranks, of_words))
+        figures.append(WordFigures(corrections, of_text, entropies, ranks, of_words, shifts))
         start += len(texts[i]) + 1
     return figures
 

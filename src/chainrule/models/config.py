@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.base.options import Options, changed, option
 from chainrule.decoding.config import MOST_TEXTS, BeamConfig, Limits, SamplingConfig
+from chainrule.errors import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -97,3 +98,29 @@ class EvaluateOptions(Options):
     frequencies: Int64[ndarray, " vocab"] | None = option(
         None, "the count of each token in the training text", flag=None
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextOptions(Options):
+    """How much of a text a network sees before each word or token: one of these. None: all that it can.
+
+    The beginning of a text counts as a word, or token, unless the model's own tokenizer adds it: that is always seen.
+    """
+
+    context_words: int | None = option(
+        None,
+        "let a network see only this many words before each word; give several to compare sizes",
+        least=1,
+        reads=tuple[int, ...],
+    )
+    context_tokens: int | None = option(
+        None,
+        "let a network see only this many tokens before each token; give several to compare sizes",
+        least=1,
+        reads=tuple[int, ...],
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if None not in (self.context_words, self.context_tokens):
+            raise SettingError("context_words and context_tokens are both given; choose one")

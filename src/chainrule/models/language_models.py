@@ -9,7 +9,7 @@ import math
 import os
 import secrets
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -172,18 +172,26 @@ class CausalModel(ScoringModel):
         from chainrule.text.corpus.corpus import source_of
 
         model, family = self.language_model, FAMILIES[self.family]
+        source = source_of(options.source, self.document)
+        # A network that was trained here has documents as in its training.
+        by_lines = "reading" not in self.record and getattr(source, "documents", None) == ("line",)
         with showing(options.progress) as progress:
-            return measure(
+            measurement = measure(
                 model,
                 self.tokenizer,
                 self.speller,
-                source_of(options.source, self.document),
+                source,
                 progress,
                 stream_scoring=family.stream_scoring(model),
                 ends=options.ends,
                 frequencies=options.frequencies,
                 **family.measure_options(model),
             )
+        return (
+            replace(measurement, context=family.context(model))
+            if by_lines and hasattr(model, "text_rows")
+            else measurement
+        )
 
     @shows_progress
     def judge_suites(

@@ -8,14 +8,17 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from typing import TYPE_CHECKING, ClassVar, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, Self, cast, get_args
 
 import numpy as np
 
 from chainrule.base.arguments import as_texts
+from chainrule.base.options import takes
 from chainrule.base.threads import map_in_order
 from chainrule.decoding.config import GREEDY, Limits
 from chainrule.errors import SettingError
+from chainrule.kinds import rows
+from chainrule.models.config import ContextOptions
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.model import Model
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
@@ -125,6 +128,16 @@ class ScoringModel(Model):
             lambda batch: score_sentences(self.scorer, self.tokenizer.encode_texts(batch).ids, running=running), batches
         )
         return np.concatenate([np.empty(0), *(batch.log_probs for batch in scores)])
+
+    @takes(ContextOptions)
+    def limited(self, options: ContextOptions) -> Self:
+        """Return the same network, which sees less of a text before each word or token: for scores and surprisal alone.
+
+        Raises SettingError if the model is no network that continues texts, or sees less than that anyway.
+
+        good:  chainrule.surprisal("items.csv", {f"{k} words": model.limited(context_words=k) for k in (1, 2, 4)})
+        """
+        return cast("Self", rows("context")["limit"].get()(self, options))
 
     @shows_progress
     def choose(

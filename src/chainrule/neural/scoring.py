@@ -60,6 +60,12 @@ class Piece(NamedTuple):
     end: int
 
 
+def inputs_of(rows: Sequence[Tokens], piece: Piece) -> Tokens:
+    """Return the inputs of a piece; those of its row are </s> and all tokens but the last."""
+    tokens = rows[piece.row][max(0, piece.begin - 1) : piece.end - 1].astype(np.int64)
+    return tokens if piece.begin else np.append(END, tokens)
+
+
 def stride(context: int, wanted: int | None = None) -> int:
     """Return the distance between the windows of a state that fills, in tokens. wanted: for scoring, by the user."""
     return context - context // 2 if wanted is None else wanted
@@ -215,20 +221,28 @@ def score_rows(
 
 
 def stream_rows(
-    network: Network, rows: Sequence[Tokens], size: int, *, alone: bool = False, banned: bool = False
+    network: Network,
+    rows: Sequence[Tokens],
+    size: int,
+    *,
+    alone: bool = False,
+    banned: bool = False,
+    pieces: Sequence[Piece] | None = None,
 ) -> Iterator[Float32[ndarray, "part V"]]:
     """Yield the distributions of the tokens of several texts, one text after the other, `size` positions at a time.
 
     alone: whether each has the bits that it has without the other texts; parts may then be smaller, which saves copies.
-    banned: whether <s>, and what else never comes, has the probability that the network's own softmax gives it.
+    banned: whether <s>, and what else never comes, has the probability that the network's own softmax gives it. pieces:
+    what is read; by default the texts, each as a whole.
     """
+    pieces = pieces_of([len(row) for row in rows], network) if pieces is None else pieces
     log_probs_of = network.output.log_probs
     if banned and isinstance(network.output, FullSoftmax):
         log_probs_of = partial(_with_banned, network.output)
     waiting: list[ndarray] = []
     count = 0
     hidden_states = _hidden_alone if alone else _hidden_in_order
-    for hidden in hidden_states(network, rows):
+    for hidden in hidden_states(network, rows, pieces):
         for low in range(0, len(hidden), size):
             with torch.inference_mode():
                 part = _normalised(log_probs_of(hidden[low : low + size]).cpu().numpy())
@@ -268,23 +282,24 @@ def _normalised(log_probs: Float32[ndarray, "R V"]) -> Float32[ndarray, "R V"]:
     return log_probs
 
 
-def _hidden_alone(network: Network, rows: Sequence[Tokens]) -> Iterator[Float[Tensor, "part D"]]:
+def _hidden_alone(
+    network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
+) -> Iterator[Float[Tensor, "part D"]]:
     """Yield the hidden states of `_hidden_in_order`, with the bits that each text has by itself: see
     `_packed_passes`.
     """
     with torch.inference_mode():
         most = FEW if network.packs_texts() else 0
-    pieces = pieces_of([len(row) for row in rows], network)
     for is_short, some in groupby(pieces, lambda piece: piece.end - piece.begin <= most):
         if is_short:
             for batch, texts in _packed_passes(network, rows, [*some]):
                 yield torch.cat([text[piece.first - piece.begin :] for piece, text in zip(batch, texts, strict=True)])
             continue
-        for row, begin, first, end in some:
-            tokens = _tensor(network, np.concatenate([[END], rows[row][:-1]])[None, begin:end])
+        for piece in some:
+            tokens = _tensor(network, inputs_of(rows, piece)[None])
             with torch.inference_mode():
                 for part, hidden in _hidden_parts(network, tokens):
-                    yield hidden[0, max(0, first - begin - (part.start or 0)) :]
+                    yield hidden[0, max(0, piece.first - piece.begin - (part.start or 0)) :]
 
 
 @torch.inference_mode()
@@ -296,10 +311,9 @@ def _packed_passes(
     They go through a pass one after the other, without padding, each with the bits that it has alone: products of up to
     FEW vectors have them, and attention has a call for each. network: one that `packs_texts`.
     """
-    inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
     for batch in _packed(pieces, FEW):
         follow_load()
-        texts = [_tensor(network, inputs[row][begin:end][None]) for row, begin, _, end in batch]
+        texts = [_tensor(network, inputs_of(rows, piece)[None]) for piece in batch]
         if network.packs_texts():  # which may depend on the number of threads
             lengths = [text.shape[1] for text in texts]
             yield batch, torch.split_with_sizes(network.read_texts(torch.cat(texts, 1), lengths)[0], lengths)
@@ -323,23 +337,24 @@ def _packed(pieces: Sequence[Piece], together: int) -> Iterator[list[Piece]]:
         yield batch
 
 
-def _hidden_in_order(network: Network, rows: Sequence[Tokens]) -> Iterator[Float[Tensor, "part D"]]:
-    """Yield the hidden states at the positions of several texts, in order."""
-    inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
-    together = _together(network)
-    pieces, batch = pieces_of([len(row) for row in rows], network), list[Piece]()
+def _hidden_in_order(
+    network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
+) -> Iterator[Float[Tensor, "part D"]]:
+    """Yield the hidden states of pieces of several texts, in order."""
+    together, batch = _together(network), list[Piece]()
 
     def read() -> Iterator[Float[Tensor, "part D"]]:
-        tokens = _tensor(network, pad([inputs[row][begin:end] for row, begin, _, end in batch], END))
+        tokens = _tensor(network, pad([inputs_of(rows, piece) for piece in batch], END))
         with torch.inference_mode():
             parts = _hidden_parts(network, tokens)
             if len(batch) == 1:
-                [(_, begin, first, _)] = batch
-                yield from (hidden[0, max(0, first - begin - (part.start or 0)) :] for part, hidden in parts)
+                [piece] = batch
+                before = piece.first - piece.begin
+                yield from (hidden[0, max(0, before - (part.start or 0)) :] for part, hidden in parts)
                 return
             whole = torch.cat([hidden for _, hidden in parts], 1)
-        for hidden, (_, begin, first, end) in zip(whole, batch, strict=True):
-            yield hidden[first - begin : end - begin]
+        for hidden, piece in zip(whole, batch, strict=True):
+            yield hidden[piece.first - piece.begin : piece.end - piece.begin]
 
     for piece in pieces:
         longest = max(other.end - other.begin for other in (*batch, piece))
@@ -417,10 +432,9 @@ def _batches(
     network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
 ) -> Iterator[tuple[list[Piece], Int64[Tensor, "B T"]]]:
     """Yield batches of pieces of rows, with their inputs."""
-    inputs = [np.concatenate([[END], row[:-1]]) for row in rows]
     for batch in batches_of(pieces, _together(network)):
         follow_load()
-        yield batch, _tensor(network, pad([inputs[row][begin:end] for row, begin, _, end in batch], END))
+        yield batch, _tensor(network, pad([inputs_of(rows, piece) for piece in batch], END))
         pause()
 
 

@@ -29,6 +29,8 @@ ROWS = (
     ("attention", "tree", Lazy("chainrule.features.trees.draw_trees:attend_tree")),
     ("attention", "classifier", Lazy("chainrule.features.trees.draw_trees:attend_tree")),
     ("attention beside", "caption", Lazy("chainrule.features.vision.attend:attend_picture")),
+    ("score", "table", Lazy("chainrule.features.reading.surprisal:surprisal")),
+    ("context", "limit", Lazy("chainrule.features.context.limited:limit")),
     ("beam tree", ".html", Lazy("chainrule.features.inspect.beam_tree:tree_page")),
     ("beam tree", ".json", Lazy("chainrule.features.inspect.beam_tree:tree_json")),
     ("beam tree", ".svg", Lazy("chainrule.features.inspect.beam_tree:tree_svg")),
@@ -58,6 +60,8 @@ ROWS = (
     ("other names", "answer", Lazy("chainrule.features.other_names.answer:answer")),
     ("other names", "value", Lazy("chainrule.features.other_names.answer:called_here")),
     ("servers", "client", Lazy("chainrule.features.chat.client:Client")),
+    ("draw several", "learning", Lazy("chainrule.features.compare.learning:draw_learning")),
+    ("draw several", "sizes", Lazy("chainrule.verbs.draw:draw_sizes")),
     ("embed", "classifier", Lazy("chainrule.features.classify.shell:embed_inputs")),
 )
 

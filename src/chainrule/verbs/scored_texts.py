@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.base.json import finite
 from chainrule.base.progress import BlockProgress
 from chainrule.base.results import Shown
+from chainrule.base.tables import count_of
 from chainrule.base.threads import map_in_order
 from chainrule.evaluation.score_lines import sentence_lines, sentences_as_json
 from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.corpus.records import after_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
@@ -31,16 +33,50 @@ if TYPE_CHECKING:
     from chainrule.verbs.text_options import SurprisalOptions
 
 SINGULAR: dict[By, str] = {"tokens": "token", "words": "word", "characters": "character", "bytes": "byte"}
+PER_NAT = {"bits": 1 / math.log(2), "nats": 1.0, "log10": 1 / math.log(10)}
+SHOWN = 10  # words, or numbers of texts, that a note says
 _PART_BYTES = 1 << 18  # that one thread scores at a time
 
 
-def score_units(
-    model: Model, source: Source, by: By, options: SurprisalOptions, progress: Progress, *, fields: bool = False
-) -> Iterator[ScoredDocument]:
-    """Yield the units of each text, in order. options: how words end. fields: whether JSON has those of records.
+class CountedWords:
+    """How many words there were, and those of them that a model does not know; or that lack something else."""
 
-    Raises TextError, MarkerError.
+    def __init__(self) -> None:
+        self.words, self.unknown = 0, Counter[str]()
+
+    def add(self, words: Sequence[str], known: Sequence[Any]) -> None:
+        """Count words. known: whether each is known."""
+        self.words += len(words)
+        self.unknown.update(word for word, is_known in zip(words, known, strict=True) if not is_known)
+
+    def notes(self, lack: str, unit: str = "word") -> Iterator[str]:
+        """Say how many are not known, and which most often. lack: what they lack, after "are" or "have"."""
+        if self.unknown:
+            total, most = self.unknown.total(), self.unknown.most_common(SHOWN)
+            some = ", ".join(f"{word} ({count:,})" if count > 1 else word for word, count in most)
+            more = ", ..." if len(self.unknown) > SHOWN else ""
+            yield f"{total:,} of {count_of(self.words, unit)} ({total / self.words:.1%}) {lack}: {some}{more}"
+
+
+def score_units(
+    model: Model,
+    source: Source,
+    by: By,
+    options: SurprisalOptions,
+    progress: Progress,
+    counted: CountedWords,
+    *,
+    header: bool = False,
+    fields: bool = False,
+) -> Iterator[Result]:
+    """Yield the units of each text, in order. options: how words end, and the logarithm. counted: counts words, tokens.
+
+    header: whether the first line names the columns. fields: whether JSON has those of records. Raises TextError,
+    MarkerError.
     """
+    if header:
+        lengths = ("ngram_length",) * (_matched(model) is not None and by in ("words", "tokens"))
+        yield _header(options, "text_{}", "start", "stop", *lengths, SINGULAR[by], "unknown")
     for block, report in _blocks(source, progress, fields=fields):
         done = 0
         for piece in block.pieces(_PART_BYTES):
@@ -48,19 +84,33 @@ def score_units(
             if by == "words" and not model.is_bidirectional:
                 found = word_documents(model, piece, word_ends=options.word_ends, convention=options.convention)
             for document, own in zip(found, piece.fields or itertools.repeat({}), strict=False):
-                yield ScoredDocument(document, by, own, _text_field(source))
+                if by in ("words", "tokens"):
+                    inside = document.units[:-1]  # without the end
+                    counted.add([unit.text for unit in inside], [unit.known for unit in inside])
+                yield ScoredDocument(document, by, own, _text_field(source), PER_NAT["log10"] if options.log10 else 1.0)
             done += piece.text.size
             report(done)
 
 
 def score_texts(
-    model: ScoringModel, source: Source, progress: Progress, *, running: bool = False, as_json: bool = False
+    model: ScoringModel,
+    source: Source,
+    options: SurprisalOptions,
+    progress: Progress,
+    *,
+    running: bool = False,
+    header: bool = False,
+    as_json: bool = False,
 ) -> Iterator[Result]:
     """Yield lines of several texts, many at a time; or with as_json each text for itself, with the fields of its
     record.
 
-    running: whether the texts are one running text. Raises TextError, MarkerError.
+    options: the logarithm. running: whether the texts are one running text. header: whether the first line names the
+    columns. Raises TextError, MarkerError.
     """
+    if header:
+        yield _header(options, "tokens", "unknown_tokens", "text")
+    per_nat = PER_NAT["log10"] if options.log10 else 1.0
     for block, report in _blocks(source, progress, fields=as_json):
         if as_json:
             sentences = sentences_as_json(model.sentence_scores(block, running=running), block)
@@ -69,13 +119,24 @@ def score_texts(
             continue
         done = 0
         for lines, size in map_in_order(
-            lambda part: (sentence_lines(model.sentence_scores(part, running=running), part), part.text.size),
+            lambda part: (sentence_lines(model.sentence_scores(part, running=running), part, per_nat), part.text.size),
             [block] if running else block.pieces(_PART_BYTES),
         ):
             if lines.size:
                 yield Shown(lines[:-1].tobytes().decode(), None)
             done += size
             report(done)
+
+
+def _header(options: SurprisalOptions, *columns: str) -> Shown:
+    """Return the names of the columns of lines, of which the first is the log-probability."""
+    log_prob = "log10_prob" if options.log10 else "log_prob"
+    return Shown("\t".join(name.format(log_prob) for name in ("{}", *columns)), None)
+
+
+def _matched(model: Model) -> Callable[..., tuple[Any, list[ndarray]]] | None:
+    """Return what gives the lengths of the n-grams that a model finds; None where it finds none."""
+    return getattr(model.engine, "score_with_lengths", None)
 
 
 def _blocks(source: Source, progress: Progress, *, fields: bool) -> Iterator[tuple[Block, Any]]:
@@ -106,10 +167,13 @@ class Unit:
     stop: int
     start_byte: int
     stop_byte: int
+    ngram_length: int | None = None  # of the longest known n-gram that ends at its first token; of n-gram models
 
-    def line(self) -> str:
-        columns = f"{self.log_prob:.6f}\t{self.text_log_prob:.6f}\t{self.start}\t{self.stop}\t{_one_line(self.text)}"
-        return columns if self.known else f"{columns}\t<unk>"
+    def line(self, per_nat: float) -> str:
+        columns = [f"{per_nat * nats:.6f}" for nats in (self.log_prob, self.text_log_prob)]
+        lengths = [self.ngram_length] * (self.ngram_length is not None)
+        columns += map(str, (self.start, self.stop, *lengths, _one_line(self.text)))
+        return "\t".join(columns if self.known else [*columns, "<unk>"])
 
     def as_json(self, by: By) -> dict[str, Any]:
         return {
@@ -121,6 +185,7 @@ class Unit:
             "stop": self.stop,
             "start_byte": self.start_byte,
             "stop_byte": self.stop_byte,
+            **({} if self.ngram_length is None else {"ngram_length": self.ngram_length}),
         }
 
 
@@ -144,10 +209,7 @@ class Document:
             )
             for unit, own, own_of_text in zip(self.units, corrections.tolist(), of_text.tolist(), strict=True)
         ]
-        return replace(self, units=units, word_ends=True)
-
-    def __str__(self) -> str:
-        return "".join(unit.line() + "\n" for unit in self.units)
+        return replace(self, units=units)
 
     def as_json(self, by: By) -> dict[str, Any]:
         return {
@@ -170,16 +232,17 @@ def word_documents(model: Model, block: Block, *, word_ends: bool, convention: C
     parts = model.language_model, model.tokenizer, model.speller.unseen_types
     figures = word_figures(*parts, block, contexts, word_ends=word_ends)
     for document, own in zip(documents(model, block, "words", contexts), figures, strict=True):
-        if own.corrections is None or own.text_corrections is None:
-            yield replace(document, word_ends=False)
-        else:
-            yield document.with_ends(own.corrections, own.text_corrections)
+        ends, of_text = (own.corrections, own.text_corrections) if word_ends else (own.shifts, own.shifts)
+        yield replace(
+            document if ends is None or of_text is None else document.with_ends(ends, of_text), word_ends=word_ends
+        )
 
 
 def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] | None = None) -> Iterator[Document]:
     """Score every document of a block by unit, see `shown_units`."""
     found = shown_units(model, block, by, contexts)
-    columns = (found.closed, found.spelled, found.total, ~found.unknown, *found.characters, *found.bytes)
+    columns = [found.closed, found.spelled, found.total, ~found.unknown, *found.characters, *found.bytes]
+    columns += [] if found.ngram_lengths is None else [found.ngram_lengths]
     units = [Unit(*row) for row in zip(found.shown, *(column.tolist() for column in columns), strict=True)]
     for i, original in enumerate(block.documents()):
         inside = slice(*found.documents[i : i + 2].tolist())
@@ -190,7 +253,7 @@ class ShownUnits(NamedTuple):
     """The units of some documents: document i has units documents[i] to documents[i + 1], its end last.
 
     characters, bytes: where each unit starts and stops in its normalised document. sizes: the tokens, and the unknown
-    ones, of each document. The log-probabilities are those of `Unit`.
+    ones, of each document. The log-probabilities, and the lengths of n-grams, if there are any, are those of `Unit`.
     """
 
     shown: list[str]
@@ -203,6 +266,7 @@ class ShownUnits(NamedTuple):
     documents: Int64[ndarray, " documents+1"]
     normalised: list[str]
     sizes: Int64[ndarray, "documents 2"]
+    ngram_lengths: Int64[ndarray, " units"] | None
 
 
 def shown_units(
@@ -218,12 +282,15 @@ def shown_units(
 
     from chainrule.evaluation.surprisal import score_alone, units
     from chainrule.protocol import END
+    from chainrule.text.tokenization.tokenizer import documents_of
 
     encoded = model.tokenizer.encode_block(block)
     parts = model.language_model, model.speller, model.tokenizer
     scored = score_alone(*parts, block, encoded, contexts, only_spelled=only_spelled)
     aligned = model.tokenizer.align(encoded)
-    found = units(encoded.ids, scored, aligned, by)
+    found, lengths = units(encoded.ids, scored, aligned, by), None
+    if (matched := _matched(model)) is not None and found.firsts is not None:
+        lengths = np.concatenate(matched(documents_of(encoded.ids))[1])[found.firsts]
     text = aligned.text.tobytes()
     before = np.concatenate([[0], np.cumsum((aligned.text & 0xC0) != 0x80)])  # characters before each byte
     ends = found.documents[1:] - 1
@@ -253,6 +320,7 @@ def shown_units(
         found.documents,
         [text[start : stop - 1].decode("utf-8", "replace") for start, stop in edges],
         np.stack([np.diff(token_ends, prepend=0), np.diff(unknown_before)], axis=1),
+        lengths,
     )
 
 
@@ -263,15 +331,18 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class ScoredDocument:
-    """A document as a result: a line for each unit. fields: of its record. text_field: that of the text."""
+    """A document as a result: a line for each unit. fields: of its record. text_field: that of the text. per_nat: what
+    a nat is in lines.
+    """
 
     document: Document
     by: By
     fields: Mapping[str, Any] = field(default_factory=dict)
     text_field: str = ""
+    per_nat: float = 1.0
 
     def __str__(self) -> str:
-        return str(self.document)
+        return "".join(unit.line(self.per_nat) + "\n" for unit in self.document.units)
 
     def as_json(self) -> dict[str, Any]:
         """Return the units of the document, after the fields of its record."""

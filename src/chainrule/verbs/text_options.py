@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 class SurprisalOptions(Options):
     """What a table of surprisals has.
 
-    by: a row for each word, token, character, byte or text. nats: in nats rather than bits. ends: also a row for the
-    end of each text, </s>. word_ends: a word's own end is a part of it, in place of that of the word before it, see
+    by: a row for each word, token, character, byte or text. nats, log10: in natural or decimal logarithms rather than
+    bits. long: a row for each of them and each model, whose name is in a column. ends: also a row for the end of each
+    text, </s>. word_ends: a word's own end is a part of it, in place of that of the word before it, see
     `evaluation.surprisal`; where tokens are pieces of words, this needs the whole distribution at each token.
     entropy: for words and tokens; of words, that before their first token, and this token's rank. frequencies: a file
     of counts, a dictionary of these, or a unigram model or its folder. previous: how many words before each have
@@ -38,7 +39,11 @@ class SurprisalOptions(Options):
     """
 
     by: Literal["words", "tokens", "characters", "bytes", "texts"] = option("words", "what has a row", flag=None)
-    nats: bool = option(False, "surprisal in nats; by default in bits", is_switch=True)
+    nats: bool = option(False, "natural logarithms; by default lines have these, tables bits", is_switch=True)
+    log10: bool = option(False, "decimal logarithms, as ARPA files and KenLM have them", is_switch=True)
+    long: bool = option(
+        False, "a row for each word and model, which a column names; models may cut texts differently", is_switch=True
+    )
     ends: bool = option(False, "also a row for the end of each text, </s>", is_switch=True)
     word_ends: bool = option(
         True, "count the end of a word as a part of that word, not of the next one, where tokens are subwords"
@@ -69,5 +74,12 @@ class SurprisalOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.nats and self.log10:
+            raise SettingError("nats=True and log10=True are both given; choose one")
         if self.convention != "chainrule" and not self.word_ends:
             raise SettingError(f"the convention {self.convention} says how words end; leave it, or no-word-ends, out")
+
+    @property
+    def unit(self) -> Literal["bits", "nats", "log10"]:
+        """The unit of surprisal."""
+        return "nats" if self.nats else "log10" if self.log10 else "bits"

@@ -84,7 +84,7 @@ def test_a_report_is_written_and_replaced_only_when_asked(chainrule, corpus: Pat
 def test_a_plot_for_a_paper(chainrule, corpus: Path, tmp_path: Path) -> None:
     path = tmp_path / "bits.pdf"
     result = chainrule("compare", corpus, "--order", 2, "--plot", path)
-    assert (result.status, result.err) == (0, f"wrote {path}\n")
+    assert (result.status, result.err) == (0, f"wrote {path}: bits per byte by position in the document\n")
     assert path.read_bytes().startswith(b"%PDF-")
     assert "exists already; use --overwrite" in chainrule("compare", corpus, "--order", 2, "--plot", path).error
     wrong = chainrule("compare", corpus, "--plot", tmp_path / "bits.gif")
@@ -306,7 +306,11 @@ def test_a_tokenizer_is_for_arpa_files_alone(chainrule, saved: Path, heldout: Pa
         (["two", "chars", "--text", "-"], "can be read only once"),
         (["two", "--text", "text", "--order", "2"], "--order is for training models"),
         (["two", "--text", "text", "--minutes", "1"], "--minutes is for training models"),
-        (["text", "--smoothing", "all", "--minutes", "1"], "--minutes trains networks"),
+        (
+            ["text", "--smoothing", "all", "--minutes", "1"],
+            "--smoothing compares n-gram models alone; leave",
+        ),
+        (["text", "--smoothing", "all", "--families", "ngram"], "leave out --families"),
         (["two", "--text", "text", "--heldout", "text"], "--heldout is for training models"),
         (["two"], "two is a model; give the text"),
         (["two", "chars", "two", "--text", "text"], "MODELS name two twice; a model is compared with others."),

@@ -139,3 +139,28 @@ def test_no_time_is_refused(minutes: float) -> None:
 def test_a_large_vocabulary_gets_an_adaptive_softmax() -> None:
     assert {config.output for _, config in networks_for(LARGE_VOCABULARY)} == {"full"}
     assert {config.output for _, config in networks_for(LARGE_VOCABULARY + 1)} == {"adaptive"}
+
+
+def test_some_families_are_trained_and_those_that_read_on_are_marked() -> None:
+    lines = chainrule.Lines(["ka vi ma", "vi ka", "ma vi ka vi", "ka ka"] * 20)
+    counted = chainrule.compare_families(lines, order=2, families=["ngram"])
+    assert [one.name for one in counted.contenders] == ["unigram", "bigram"]
+    assert "†" not in str(counted)
+    both = chainrule.compare_families(lines, order=1, families=["recurrent", "ngram"], minutes=0.002)
+    names = [row[0] for row in both.rows()]
+    assert names[:3] == ["unigram", "RNN†", "LSTM†"]
+    assert "† reads on across documents; the others begin each document anew" in str(both)
+
+
+@pytest.mark.parametrize(
+    ("families", "message"),
+    [
+        (["lstm"], "families is 'lstm'; expected some of uniform, ngram, "),
+        (["ngram", "recurrent"], "families is 'recurrent', a network; set minutes"),
+        (["grid"], "families is 'grid'; expected some of"),
+        ([], "families is empty"),
+    ],
+)
+def test_families_that_cannot_be_compared_are_refused(families: list[str], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        chainrule.compare_families(chainrule.Lines(["ka vi"] * 20), families=families)

@@ -62,6 +62,37 @@ def say(study: Path, times: str = "times.tsv", *more: object) -> list[object]:
     return [*base, study / "counts.txt", *more]
 
 
+@pytest.mark.parametrize("ends", ["--word-ends", "--no-word-ends"])
+def test_sizes_of_context_are_rows(ends: str, chainrule, study: Path, tmp_path: Path) -> None:
+    lines = library.Lines((study / "counts.txt").read_text().split() * 5)
+    network = library.train(
+        lines,
+        library.RecurrentConfig(width=8, layers=1),
+        tokenizer="character",
+        training=library.TrainingConfig(steps=1, compile="no"),
+    )
+    network.save(tmp_path / "net")
+    base = ["reading", study / "times.tsv", tmp_path / "net", "--text", study / "text.tsv", "--time", "RT", "--json"]
+    found = chainrule(*base, "--frequencies", study / "counts.txt", "--context-words", 1, 3, ends).json["models"]
+    assert [row["model"] for row in found] == ["net-words-1", "net-words-3"]
+    with (study / "text.tsv").open() as file:
+        words = [(row["item"], row["word"]) for row in csv.DictReader(file, delimiter="\t")]
+    stories = [" ".join(word for item, word in words if item == str(number)) for number in range(1, STORIES + 1)]
+    for row, most in zip(found, (1, 3), strict=True):
+        texts = library.surprisal(library.Lines(stories), network.limited(context_words=most), by="texts")
+        bits = sum(text["surprisal_bits"] for text in texts) / sum(len(story) + 1 for story in stories)
+        assert row["bits_per_byte"] == pytest.approx(bits, rel=1e-6)
+        assert row["signature"].endswith(f"|sees:{most} words")
+
+
+def test_unknown_words_are_noted(chainrule, study: Path, tmp_path: Path) -> None:
+    library.train(library.Lines(["ka vi nin poro su"] * 9), library.NGramConfig(order=2)).save(tmp_path / "few")
+    base = ["reading", study / "times.tsv", tmp_path / "few", "--text", study / "text.tsv", "--time", "RT"]
+    told = chainrule(*base, "--frequencies", study / "counts.txt").err
+    count = (study / "text.tsv").read_text().count("malita")
+    assert f"note: {count} of 720 words ({count / 720:.1%}) are unknown to few: malita ({count})" in told
+
+
 def test_the_figures_are_those_of_the_design_matrix(chainrule, study: Path, tmp_path: Path) -> None:
     result = chainrule(*say(study, "times.tsv", "--json", "--folds", 3, "-o", tmp_path / "design.csv", "--previous", 1))
     assert (result.status, result.err) == (0, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from cyclopts import CycloptsError, Parameter
 
@@ -95,19 +95,26 @@ def attend(
     print(f"{output}: {drawn.contents}")
 
 
-What = Literal["network", "positions", "sizes"]
+What = Literal["network", "positions", "sizes", "learning"]
 
 
 def draw(
-    *models: Annotated[Path, Parameter(help="The folder of a network; with --show sizes, of several models.")],
+    *models: Annotated[Path, Parameter(help="The folder of a network; with --show sizes or learning, of several.")],
     output: Annotated[
         Path,
-        Parameter(name=("--output", "-o"), help="The file to write: .svg; positions and sizes also .pdf or .png."),
+        Parameter(name=("--output", "-o"), help="The file to write: .svg; all but network also .pdf or .png."),
     ],
     show: Annotated[
         What,
-        Parameter(help="network: its layers; positions: the vectors of its positions; sizes: models by size."),
+        Parameter(
+            help="network: its layers; positions: the vectors of its positions; sizes: models by size; learning: "
+            "losses during training."
+        ),
     ] = "network",
+    by: Annotated[
+        Literal["step", "seconds"] | None,
+        Parameter(help="With --show learning: the horizontal axis, by default step."),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Draw the layers of a network, with their shapes and numbers of parameters.
@@ -118,16 +125,23 @@ def draw(
     as its blocks; a seq2seq model as encoder and decoder. --show positions
     draws the vectors of positions as a heat map, and the dot products of the
     first with all others. --show sizes draws several models of any family by
-    their parameters or n-grams.
+    their parameters or n-grams. --show learning draws the training and the
+    validation loss of one network or several, from their folders' logs.
+
+        $ chainrule draw lstm/ transformer/ --show learning -o curves.svg
     """
-    from chainrule.verbs.draw import check_drawing_target, draw_sizes
+    from chainrule.verbs.draw import check_drawing_target
     from chainrule.verbs.draw import draw as draw_model
 
     if not models:
         raise CycloptsError(msg="MODEL is missing; name the folder of a model.")
-    if show != "sizes" and len(models) > 1:
+    if by is not None and show != "learning":
+        raise CycloptsError(msg="--by is for --show learning; leave it out.")
+    several = rows("draw several").get(show)
+    if several is None and len(models) > 1:
         raise CycloptsError(msg=f"--show {show} draws one model; {len(models)} are given.")
     check_drawing_target(output, is_diagram=show == "network", overwrite=overwrite)
-    drawing = draw_sizes(models) if show == "sizes" else draw_model(models[0], show)
+    options = {} if by is None else {"by": by}
+    drawing = draw_model(models[0], cast("Any", show)) if several is None else several.get()(models, **options)
     drawing.save(output, overwrite=overwrite)
     print(f"wrote {output}")

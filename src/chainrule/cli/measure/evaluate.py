@@ -10,14 +10,18 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.results import table
 from chainrule.cli.shared.measures import Given, ShellMeasure
-from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.models import limited, open_model
 from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
     ModelMarkerRule,
     ModelPath,
     ModelTokenizerName,
     Needs,
     TextFiles,
     flag,
+    given_flags,
+    refuse,
 )
 from chainrule.cli.shared.parts import with_flags
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
@@ -25,13 +29,14 @@ from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs, text_for
 from chainrule.errors import TextError
 from chainrule.kinds import kinds, rows
-from chainrule.models.config import EvaluateOptions
+from chainrule.models.config import ContextOptions, EvaluateOptions
 from chainrule.verbs.text_options import SurprisalOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.evaluation.pseudo_likelihood import Pseudo
+    from chainrule.models.scoring_model import ScoringModel
     from chainrule.text.tokenization.vocabulary import Markers
 
 
@@ -80,6 +85,7 @@ def evaluate(
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     ends: Annotated[bool, flag(EvaluateOptions, "ends")] = True,
+    context: Flags[ContextOptions] = NO_FLAGS,
     reading: TextOptions = DEFAULT_READING,
     show: ResultOptions = TO_SCREEN,
     flags: dict[str, Any],
@@ -134,10 +140,10 @@ def evaluate(
     if suites is not None:
         if not ends:
             raise CycloptsError(msg="The end of a sentence is in no region; leave out --no-ends.")
-        _judge_suites(model, suites, tokenizer, markers, word_ends=word_ends, strict=strict, show=show)
+        _judge_suites(model, suites, tokenizer, markers, context, word_ends=word_ends, strict=strict, show=show)
         return
     if minimal_pairs is not None:
-        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, ends=ends, strict=strict, show=show)
+        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, context, ends=ends, strict=strict, show=show)
         return
     kind = kind_at(model)
     family = None if kind is None else kind.family
@@ -148,7 +154,8 @@ def evaluate(
             does = "a language model" if kind is None else kind.title
             given = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
             raise CycloptsError(msg=f"{given} for {kinds()[other].title}, and {model} is {does}.")
-    if family in _KINDS:
+    if kind is not None and family in _KINDS:
+        refuse(given_flags(context), f"is for a language model, and {model} is {kind.title}")
         shared = Given(texts, reading, tokenizer, markers, ends, strict, show, flags)
         _KINDS[family].measure(model, flags[family], shared)
         return
@@ -158,15 +165,23 @@ def evaluate(
         raise CycloptsError(msg="--strict is for --minimal-pairs, --suite and classifiers.")
     source = text_for([model], reading, *texts)
     with progress_bar() as progress:
-        measured = open_model(model, tokenizer, markers, progress, kind=CausalModel)
-        measurement = measured.evaluate(source, progress, ends=ends)
+        measured = limited({str(model): open_model(model, tokenizer, markers, progress, kind=CausalModel)}, context)
+        measurements = [own.evaluate(source, progress, ends=ends) for own in measured.values()]
     note_repairs(source)
-    show.show(measurement)
+    show.show(*measurements)
 
 
 def _given(flags: Any) -> list[str]:
     """Return the names of the flags of a kind that were given."""
     return [own.name for own in fields(flags) if getattr(flags, own.name) not in (None, (), own.default)]
+
+
+def _one_size(path: Path, model: ScoringModel, context: Flags[ContextOptions]) -> Any:
+    """Return the model with the limit of context that was given, if any. Raises SettingError, CycloptsError."""
+    judge, *more = limited({str(path): model}, context).values()
+    if more:
+        raise CycloptsError(msg="Several sizes of context are for TEXTS; give one with --minimal-pairs or --suite.")
+    return judge
 
 
 def _judge_pairs(
@@ -175,6 +190,7 @@ def _judge_pairs(
     pseudo: Pseudo | None,
     tokenizer: str | None,
     markers: Markers | None,
+    context: Flags[ContextOptions],
     *,
     ends: bool,
     strict: bool,
@@ -185,7 +201,7 @@ def _judge_pairs(
     from chainrule.models.scoring_model import ScoringModel
 
     with progress_bar() as progress:
-        judge = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
+        judge = _one_size(model, open_model(model, tokenizer, markers, progress, kind=ScoringModel), context)
         with bad_records(strict=strict) as on_bad:
             rows = judge.judge_pairs(
                 files,
@@ -205,6 +221,7 @@ def _judge_suites(
     files: tuple[str, ...],
     tokenizer: str | None,
     markers: Markers | None,
+    context: Flags[ContextOptions],
     *,
     word_ends: bool,
     strict: bool,
@@ -215,7 +232,7 @@ def _judge_suites(
     from chainrule.models.language_models import CausalModel
 
     with progress_bar() as progress:
-        judge = open_model(model, tokenizer, markers, progress, kind=CausalModel)
+        judge = _one_size(model, open_model(model, tokenizer, markers, progress, kind=CausalModel), context)
         with bad_records(strict=strict) as on_bad:
             rows = judge.judge_suites(
                 files, progress, word_ends=word_ends, strict=strict, warn=lambda message: on_bad(TextError(message))

@@ -10,23 +10,24 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.files import describe_duplicate
 from chainrule.base.progress import silent
-from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.models import limited, open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
-    Json,
     ModelMarkerRule,
     ModelPath,
     ModelTokenizerName,
     Needs,
-    Overwrite,
     TextFile,
     given_settings,
+    refuse,
 )
-from chainrule.cli.shared.results import ResultOptions, check_table
+from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import SettingError
+from chainrule.kinds import rows
+from chainrule.models.config import ContextOptions
 from chainrule.verbs.text_options import SurprisalOptions
 
 if TYPE_CHECKING:
@@ -57,26 +58,25 @@ def score(
             "default, each by itself.",
         ),
     ] = False,
-    output: Annotated[
-        Path | None,
-        Parameter(name=("--output", "-o"), help="Write a table instead: .csv, .tsv, .jsonl or .parquet."),
-    ] = None,
+    header: Annotated[
+        bool, Parameter(negative=(), help="Print the names of the columns of lines first; tables have them.")
+    ] = False,
     also: Annotated[
         tuple[Path, ...],
         Parameter(
             negative=(),
             consume_multiple=True,
-            help="Further models; each has columns that end in the name of its folder.",
+            help="Further models; each has columns that end in the name of its folder, or rows (--long).",
             show_default=False,
         ),
         Needs("output"),
     ] = (),
     table: Flags[SurprisalOptions] = NO_FLAGS,
+    context: Flags[ContextOptions] = NO_FLAGS,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
-    overwrite: Overwrite = False,
-    json: Json = False,
+    show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Print log-probabilities of texts, or of each token, word, character or byte.
 
@@ -90,52 +90,64 @@ def score(
 
     Columns for tokens and other units: log P, as above; log P with the
     spelling of unknown tokens, as in bits per byte; start and end position in
-    the normalised text (the end is one after the last character); the unit;
-    <unk> if it contains an unknown token. The log-probabilities of a word's
-    tokens are summed. log P(the word ends here) counts for the word itself;
-    with --no-word-ends, for the next word. The sum over a text is the same.
-    White space belongs to the next word. JSON keeps the fields of records.
+    the normalised text (the end is one after the last character); of n-gram
+    models, the length of the n-gram that was found, as KenLM's query prints it;
+    the unit; <unk> if it contains an unknown token. The log-probabilities of a
+    word's tokens are summed. log P(the word ends here) counts for the word
+    itself; with --no-word-ends, for the next word. The sum over a text is the
+    same. White space belongs to the next word. JSON keeps the fields of records.
 
     --output writes a table with a header, for pandas and R: the fields of
     records; sentence and position, from 1; the word and its length;
     surprisal_bits, of a word with its end, and uncorrected_bits, the sum of its
-    tokens; known; start and stop. Without --words or the like, a row is a text.
-    For studies of reading, --also adds models, --entropy, --frequencies and
-    --previous columns. `chainrule reading` reads such texts itself.
+    tokens; known; ngram_length; start and stop. Without --words or the like, a
+    row is a text. For studies of reading, --also adds models, --context-words
+    sizes of context, --entropy, --frequencies and --previous columns. --long
+    has a row for each word and model. `chainrule reading` reads such texts
+    itself.
     """
     from chainrule.models.scoring_model import ScoringModel
-    from chainrule.verbs.scored_texts import score_texts, score_units
+    from chainrule.verbs.scored_texts import CountedWords, score_texts, score_units
 
     by = _units(tokens=tokens, words=words, characters=characters, bytes=bytes)
     settings = given_settings(table)
     ends: dict[str, Any] = {name: settings[name] for name in ("word_ends", "convention") if name in settings}
-    if output is None and settings != (ends if by == "words" else {}):
-        wrong = next(name for name in settings if name not in ends or by != "words")
+    of_lines = {"nats", "log10"} | (ends.keys() if by == "words" else set())
+    if show.output is None and (others := settings.keys() - of_lines):
+        wrong = next(name for name in settings if name in others)
         also_lines = ", or --words" if wrong in ends else ""
         flag = f"{'no-' * (settings[wrong] is False)}{wrong.replace('_', '-')}"
         raise CycloptsError(msg=f"--{flag} is for tables; give --output{also_lines}.")
-    if running and (by is not None or output is not None):
+    if running and (by is not None or show.output is not None):
         raise CycloptsError(msg="--running scores whole texts, on lines; leave it out, or --output and the unit.")
-    if output is not None and json:
-        raise CycloptsError(msg="Give either --output or --json; a name that ends in .jsonl gives JSON lines.")
-    ended = SurprisalOptions(**ends)
+    if show.in_rows:
+        refuse(["header"] * header, "is for lines: tables and JSON name their columns")
+    if show.json:
+        refuse(["log10"] * ("log10" in settings), "is for lines and tables: the fields of JSON are in nats")
+    options = SurprisalOptions(**settings, by=by or "texts")
+    show.check(text)
     source = text_for([model, *also], reading, text)
-    if output is not None:
-        _write_table((model, *also), source, output, by, settings, tokenizer, markers, overwrite=overwrite)
+    if show.output is not None:
+        _write_table((model, *also), source, show, settings, by, context, tokenizer, markers)
         note_repairs(source)
         return
     with progress_bar() as progress:
-        scorer = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
-        _check_has_units(scorer, model, by)
-        note_convention(scorer, model, ends)
-        if scorer.is_bidirectional and by is None:
+        opened = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
+        _check_has_units(opened, model, by)
+        note_convention(opened, model, ends)
+        if opened.is_bidirectional and by is None:
             note("these are pseudo-log-likelihoods, not probabilities: compare them with others of this model alone")
+        scorer, *more = limited({str(model): opened}, context).values()
+        if more:
+            raise CycloptsError(msg="Several sizes of context are for tables; give one, or --output.")
         shown = silent if sys.stdout.isatty() else progress  # a progress bar would break into the output
-        show = ResultOptions(json=json)
+        counted, form = CountedWords(), {"header": header}
         if by is None:
-            show.show_all(score_texts(scorer, source, shown, running=running, as_json=json))
+            show.show_all(score_texts(scorer, source, options, shown, running=running, as_json=show.json, **form))
         else:
-            show.show_all(score_units(scorer, source, by, ended, shown, fields=json))
+            show.show_all(score_units(scorer, source, by, options, shown, counted, fields=show.json, **form))
+    for message in counted.notes("are unknown", (by or "words").removesuffix("s")):
+        note(message)
     note_repairs(source)
 
 
@@ -185,29 +197,26 @@ def note_convention(model: Model, path: Path, settings: Mapping[str, Any]) -> No
 def _write_table(
     paths: tuple[Path, ...],
     source: ReadSource,
-    output: Path,
-    by: By | None,
+    show: ResultOptions,
     settings: dict[str, Any],
+    by: By | None,
+    context: Flags[ContextOptions],
     tokenizer: ModelTokenizerName,
     markers: ModelMarkerRule,
-    *,
-    overwrite: bool,
 ) -> None:
     from chainrule.models.scoring_model import ScoringModel
-    from chainrule.verbs.surprisal import surprisal
 
-    check_table(output, *source.paths, overwrite=overwrite)
     with progress_bar() as progress:
-        names = names_of(paths)
         models = {
             name: open_model(path, tokenizer, markers, progress, kind=ScoringModel)
-            for name, path in zip(names, paths, strict=True)
+            for name, path in zip(names_of(paths), paths, strict=True)
         }
-        for name, path in zip(names, paths, strict=True):
-            _check_has_units(models[name], path, by)
-        table = surprisal(source, models, by=by or "texts", progress=progress, **settings)
-        table.save(output, overwrite=overwrite)
-    for name, path in zip(names, paths, strict=True):
-        note_convention(models[name], path, settings)
+        for opened, path in zip(models.values(), paths, strict=True):
+            _check_has_units(opened, path, by)
+        surprisal = rows("score")["table"].get()
+        table = surprisal(source, limited(models, context), by=by or "texts", progress=progress, **settings)
+        table.save(cast("Path", show.output), overwrite=show.overwrite)
+    for opened, path in zip(models.values(), paths, strict=True):
+        note_convention(opened, path, settings)
     for message in table.notes():
         note(message)

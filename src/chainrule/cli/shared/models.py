@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any, overload
 
 from cyclopts import CycloptsError
 
+from chainrule.cli.shared.options import given_settings
 from chainrule.cli.shared.screen import note
-from chainrule.errors import OutputError, SettingError
+from chainrule.errors import OutputError, SettingError, prefix_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from chainrule.base.progress import Progress
+    from chainrule.cli.shared.options import Flags
     from chainrule.models.any_model import AnyKind, AnyModel
+    from chainrule.models.config import ContextOptions
     from chainrule.models.drafting import Drafting
     from chainrule.models.model import Model
+    from chainrule.models.scoring_model import ScoringModel
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -75,6 +79,17 @@ def open_model(
         for name, why in without_effect(model.engine).items():
             note(f"--{name.replace('_', '-')} has no effect on {path}, which {why}")
     return model
+
+
+def limited(models: Mapping[str, ScoringModel], context: Flags[ContextOptions]) -> dict[str, Any]:
+    """Return the models by name, with a limit of context each that is given, as `lm-words-2`. Raises SettingError."""
+    found: dict[str, Any] = {}
+    for name, model in models.items():
+        with prefix_errors(name):
+            for option, sizes in given_settings(context).items():
+                unit = option.removeprefix("context_")
+                found |= {f"{name}-{unit}-{size}": model.limited(**{option: size}) for size in sizes}
+    return found or dict(models)
 
 
 def note_warnings(record: Mapping[str, Any]) -> None:

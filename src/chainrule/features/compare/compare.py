@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.base.options import takes
 from chainrule.errors import SettingError
 from chainrule.features.compare.config import FamiliesOptions, SmoothingsOptions
-from chainrule.features.compare.ladder import Networks, compare_models, run_ladder
+from chainrule.features.compare.ladder import Networks, check_families, compare_models, run_ladder
 from chainrule.features.compare.smoothings import SmoothingTable, smoothing_table
 from chainrule.models.files.opening import load
 from chainrule.models.model import Model
@@ -60,6 +60,7 @@ def compare_families(options: FamiliesOptions) -> Comparison:
     The options are those of `FamiliesOptions`. Raises TextError, SettingError, EstimationError.
     """
     with showing(options.progress) as progress:
+        check_families(options.families, has_minutes=options.minutes is not None)
         train, measured = parts_of(options.source, options.heldout, progress)
         train, networks = with_validation(train, options.minutes, progress)
         return run_ladder(
@@ -69,6 +70,7 @@ def compare_families(options: FamiliesOptions) -> Comparison:
             tokenizer=options.tokenizer,
             markers=options.markers,
             networks=networks,
+            families=options.families,
             progress=progress,
         )
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 PLOT_NAMES = ("learning-curves", "by-position", "by-frequency")
 _BITS = Axis(label="bits per byte")
+_READS_ON = "†"
 _OMISSION = " Models that need more than twice the bits of the best are omitted."
 
 
@@ -230,7 +231,8 @@ class Comparison:
             columns = [own for text in self.texts for own in (bits if text == measured.text_signature else [""] * 3)]
             perplexities = [shown(measured) + mark * (name != "OOV") for name, shown in self._perplexities().items()]
             cost = [cell(contender.parameters, ","), cell(contender.train_seconds, ".2f"), f"{measured.seconds:.2f}"]
-            rows.append([contender.name, *columns, *perplexities, *cost])
+            reads_on = _READS_ON if contender in self._reading_on() else ""
+            rows.append([contender.name + reads_on, *columns, *perplexities, *cost])
         return rows
 
     def footnotes(self) -> list[str]:
@@ -246,8 +248,13 @@ class Comparison:
             for contender in self.contenders
             if is_untrained(contender.record)
         ]
+        lines += [
+            f"{contender.name}: {note}" for contender in self.contenders for note in contender.measurement.notes()
+        ]
         if not all(contender.measurement.is_distribution for contender in self.contenders):
             lines.append(f"* {NO_DISTRIBUTION}")
+        if self._reading_on():
+            lines.append(f"{_READS_ON} reads on across documents; the others begin each document anew")
         if several:
             lines.append("The tokenizers normalise this text differently, so their figures cannot share a column.")
         lines += [
@@ -284,6 +291,11 @@ class Comparison:
             }
             for contender, gap in zip(self.contenders, self.differences, strict=True)
         ]
+
+    def _reading_on(self) -> list[Contender]:
+        """Return the models that see the documents before, where others do not."""
+        reading = [one for one in self.contenders if "context:document" not in one.measurement.model_signature]
+        return [] if len(reading) == len(self.contenders) else reading
 
     def _perplexities(self) -> dict[str, Any]:
         """Return the perplexities that are comparable between all contenders: column names and functions for cells."""

@@ -6,7 +6,7 @@ Imports nothing heavy: the flags of `chainrule compare` are made from it.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from chainrule.base.options import Options, changed, option
 from chainrule.models.run_options import CheckpointOptions, TokenOptions
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
     from chainrule.training.config import ClassifierTrainingConfig
+
+Abscissa = Literal["step", "seconds"]
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,18 @@ class ComparisonOptions(Options):
 
 @dataclass(frozen=True)
 class FamiliesOptions(ComparisonOptions):
-    """Which models are trained. minutes: the training time of each network; None for no networks and no mixture."""
+    """Which models are trained.
+
+    minutes: the training time of each network; None for no networks and no mixture. families: by the names of `train`;
+    None for all.
+    """
 
     _: KW_ONLY
+    families: Sequence[str] | None = option(
+        None,
+        "train these alone, by the names of train: ngram, uniform, and networks such as recurrent. Put texts before it",
+        reads=tuple[str, ...],
+    )
     minutes: float | None = option(
         None,
         "also train every family of networks for this many minutes each, and mix them with the best n-grams",

@@ -31,7 +31,7 @@ from chainrule.verbs.training.residual import Known, join_known, known_distribut
 from chainrule.verbs.training.stream import read_validation, train_speller
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from chainrule.evaluation.measurement import Measurement
     from chainrule.models.model import Model
@@ -164,24 +164,42 @@ def run_ladder(
     tokenizer: TokenizerConfig | str = "word",
     markers: Markers = "error",
     networks: Networks | None = None,
+    families: Sequence[str] | None = None,
     progress: Progress = silent,
 ) -> Comparison:
     """Compare uniform, n-grams of orders 1 to `order`, networks of every family, an LSTM on the residual of the best
     n-grams where the vocabulary is small, and mixtures of the networks with the best n-grams.
 
-    networks: None for no networks and no mixtures. Each model is trained from token ids by itself, so that its seconds
-    are its own, and measured before the next one is trained. Raises TextError, SettingError, EstimationError.
+    networks: None for no networks and no mixtures. families: those to compare, without the LSTM on the residual; None
+    for all. Each model is trained from token ids by itself, so that its seconds are its own, and measured before the
+    next one is trained. Raises TextError, SettingError, EstimationError.
     """
     configs = [NGramConfig(order=n) for n in range(1, NGramConfig(order=order).order + 1)]
+    check_families(families, has_minutes=networks is not None)
     tokens = tokenize_source(train, tokenizer, markers, progress)
     frequencies = np.bincount(tokens.stream, minlength=tokens.tokenizer.vocabulary_size)
     _compile_kernels()
     contenders: list[Contender] = []
-    for rung in _rungs(tokens, configs, networks, progress):
+    for rung in _rungs(tokens, configs, networks, families, progress):
         measurement = rung.model.evaluate(heldout, progress, frequencies=frequencies)
         check_overlap(measurement, heldout)
         contenders.append(_contender(rung, measurement, progress))
     return Comparison(contenders)
+
+
+def check_families(families: Sequence[str] | None, *, has_minutes: bool) -> None:
+    """Raise SettingError where a family cannot be compared, or is one of networks and no minutes are set."""
+    if families is None:
+        return
+    networks = [name for name in configs_of(CAUSAL_NETWORK) if _VARIANTS.get(name) != {}]
+    known = ["uniform", "ngram", *networks]
+    for name in families:
+        if name not in known:
+            raise SettingError(f"families is {name!r}; expected some of {', '.join(known)}")
+        if name in networks and not has_minutes:
+            raise SettingError(f"families is {name!r}, a network; set minutes, such as minutes=2, its time of training")
+    if not families:
+        raise SettingError(f"families is empty; expected some of {', '.join(known)}")
 
 
 def check_overlap(measurement: Measurement, heldout: Source) -> None:
@@ -209,40 +227,50 @@ def _contender(rung: _Rung, measurement: Measurement, progress: Progress) -> Con
 
 
 def _rungs(
-    tokens: Tokenized, configs: list[NGramConfig], networks: Networks | None, progress: Progress
+    tokens: Tokenized,
+    configs: list[NGramConfig],
+    networks: Networks | None,
+    families: Sequence[str] | None,
+    progress: Progress,
 ) -> Iterator[_Rung]:
     """Yield the models, each yielded when it is trained."""
     learner = tokens.tokenizer
     speller = train_speller(  # the same for every rung
         learner, tokens.stream, UniformConfig(), tokens.left_out, tokens.literal_unknowns
     )
-    yield _Rung("uniform", CausalModel("uniform", UniformModel(learner.vocabulary_size), learner, {}, speller), 0.0, 0)
+    if families is None or "uniform" in families:
+        yield _Rung(
+            "uniform", CausalModel("uniform", UniformModel(learner.vocabulary_size), learner, {}, speller), 0.0, 0
+        )
     best: _Rung | None = None  # of the n-gram models, for the mixture
-    for config in configs:
+    for config in configs if families is None or "ngram" in families else ():
         rung = _train_ngrams(tokens, config, speller, networks, progress)
         if best is None or (rung.level or 0.0) < (best.level or 0.0):
             best = rung
         yield rung
-    if networks is None or best is None:
+    if networks is None:
         return
     training = TrainingConfig(minutes=networks.minutes)
     validation = read_validation(networks.validation, learner, training, lambda: speller, progress)
-    components = [best]
+    components = [] if best is None else [best]
     options = StreamOptions(training=training, validation=validation)
-    for name, network in networks_for(learner.vocabulary_size):
+    for name, network in networks_for(learner.vocabulary_size, families):
         components.append(_train_network(name, tokens, network, speller, options, progress))
         yield components[-1]
-    if learner.vocabulary_size <= LARGE_VOCABULARY:
+    if families is None and best is not None and learner.vocabulary_size <= LARGE_VOCABULARY:
         yield _train_residual(tokens, NGramConfig(**best.model.record["settings"]), speller, options, progress)
-    yield from _mix_best(components, networks.validation, progress)
+    if len(components) > 1:
+        yield from _mix_best(components, networks.validation, progress)
 
 
-def networks_for(vocabulary_size: int) -> Iterator[tuple[str, NetworkConfig]]:
-    """Yield every family of networks that reads texts, of a size that its minutes choose; the recurrent one with and
-    without gates.
+def networks_for(vocabulary_size: int, families: Sequence[str] | None = None) -> Iterator[tuple[str, NetworkConfig]]:
+    """Yield every family of networks that reads texts, or those named, of a size that its minutes choose; the recurrent
+    one with and without gates.
     """
     output: OutputKind = "adaptive" if vocabulary_size > LARGE_VOCABULARY else "full"
     for family, kind in configs_of(CAUSAL_NETWORK).items():
+        if families is not None and family not in families:
+            continue
         for name, settings in _VARIANTS.get(family, {family: {}}).items():
             yield name, kind(output=output, **settings)
 

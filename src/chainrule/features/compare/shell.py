@@ -127,12 +127,12 @@ def compare(
 
     With --text, compares saved models. Without it, trains n-gram models on the
     texts, by default on Python's documentation, and measures them on
-    held-out text. With --minutes, trains networks of every family too, and
-    mixes them with the best n-grams; a twentieth of the training text is set
-    aside to choose the best weights of networks and mixture. With -o, writes a
-    page that works offline (index.html), its plots (.svg) and the table
-    (table.md, table.json). With --smoothing all, the table has a row for each
-    smoothing of n-gram models and a column for each order.
+    held-out text. With --minutes, trains networks of every family too, or of some
+    --families, and mixes them with the best n-grams; a twentieth of the
+    training text is set aside to choose the best weights of networks and
+    mixture. With -o, writes a page that works offline (index.html), its plots
+    (.svg) and the table (table.md, table.json). With --smoothing all, the table
+    has a row for each smoothing of n-gram models and a column for each order.
 
     With --labels, trains networks that label texts from scratch, and with
     --vectors each of them three times: with word vectors learned from scratch,
@@ -150,7 +150,7 @@ def compare(
     report = None if show.output is not None else output
     is_plain = (text, report, plot, heldout) == (None,) * 4 and reading == DEFAULT_READING
     if labels is not None:
-        if not is_plain or given.keys() & {"order", "smoothings"}:
+        if not is_plain or given.keys() & {"order", "smoothings", "families"}:
             raise CycloptsError(msg="--labels goes with --networks, --vectors, --minutes and the tokenizer alone.")
         _compare_labels(texts, labels, tokenizer, show, **given)
         return
@@ -174,19 +174,24 @@ def compare(
         refuse(named, "is for training models; --text compares saved ones")
         comparison, about = _compare_models(texts, text, tokenizer, markers, reading)
     elif "smoothings" in given:
-        if "minutes" in given:
-            raise CycloptsError(msg="--minutes trains networks, and --smoothing compares n-gram models only.")
+        for name in ("minutes", "families"):
+            if name in given:
+                raise CycloptsError(msg=f"--smoothing compares n-gram models alone; leave out --{name}.")
         several = SmoothingsOptions(**given)
         with _train_and_heldout(texts, heldout, reading) as (train, measured, progress):
             table = compare_smoothings(train, measured, several, tokenizer, markers or "error", progress)
         _show(table, _about(train, measured), show, report)
         return
     else:
+        from chainrule.features.compare.ladder import check_families
+
         families = FamiliesOptions(**given)
+        check_families(families.families, has_minutes=families.minutes is not None)
         comparison, about = _compare_families(texts, heldout, families, tokenizer, markers or "error", reading)
     if plot is not None:
-        write_plot(comparison.plot(), plot)
-        print(f"wrote {plot}", file=sys.stderr)
+        drawn = comparison.plot()
+        write_plot(drawn, plot)
+        print(f"wrote {plot}: {comparison.plots()[0].full_title.lower()}", file=sys.stderr)
     _show(comparison, about, show, report, texts if text is not None else ())
 
 
@@ -295,6 +300,7 @@ def _compare_families(
                 tokenizer=tokenizer_of(tokenizer),
                 markers=markers,
                 networks=networks,
+                families=options.families,
                 progress=progress,
             )
         except KeyboardInterrupt:  # a network would name its folder, and has none here

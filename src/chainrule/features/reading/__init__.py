@@ -1,3 +1,3 @@
-"""Reading times predicted by surprisal."""
+"""Tables of surprisal, and reading times predicted by it."""
 
 USES = ()

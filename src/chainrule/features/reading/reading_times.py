@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,14 +27,16 @@ from chainrule.features.reading.regression import (
     seems_shifted,
     slope,
 )
+from chainrule.features.reading.surprisal import columns_of_block, surprisal_column, words_of_texts
 from chainrule.features.reading.tables import BARE, JoinedTimes, join_times
+from chainrule.features.reading.word_frequencies import WordFrequencies
 from chainrule.models.any_model import check_kind, check_model
 from chainrule.models.language_models import CausalModel
 from chainrule.models.model_info import info_of_model
 from chainrule.models.progress_line import showing
+from chainrule.text.corpus.block import block_of_texts
 from chainrule.text.corpus.writing import table_file
-from chainrule.verbs.frequencies import WordFrequencies
-from chainrule.verbs.surprisal import surprisal_column, words_of_texts
+from chainrule.verbs.scored_texts import CountedWords
 from chainrule.verbs.text_options import SurprisalOptions
 
 if TYPE_CHECKING:
@@ -89,7 +91,8 @@ class ReadingTimes:
     """The power of each model, the lag profile of the data, and the design matrix.
 
     by, groups, folds: the column of the groups that are held out and resampled, how many there are, and how many folds
-    were asked for. convention: how words end in their surprisals, "uncorrected" without their ends.
+    were asked for. convention: how words end in their surprisals, "uncorrected" without their ends. unknown: notes on
+    words that models do not know.
     baseline: the regression without surprisals. profiles: correlations of times with a figure of the words at `LAGS`,
     by the figure's name; early: the figures of the next word that times go with, beyond chance. counts: how many times
     there were, joined, used and left out, by reason. rows: the design matrix, with keys and times. left_out: why a
@@ -109,6 +112,7 @@ class ReadingTimes:
     convention: str = "chainrule"
     early: Sequence[str] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    unknown: Sequence[str] = ()
 
     @property
     def coarse(self) -> str | None:
@@ -140,11 +144,13 @@ class ReadingTimes:
         )
 
     def notes(self) -> list[str]:
-        """Return what to know of the figures: models that were left out, words that were not checked, few groups, a
-        shift.
+        """Return what to know of the figures: models that were left out, words that are unknown or were not checked,
+        few groups, a shift.
         """
         left = [f"{name} is left out: {why}" for name, why in self.left_out.items()]
-        return left + [note for note in (self.unguarded, self.coarse, self.warning) if note is not None]
+        return (
+            left + [*self.unknown] + [note for note in (self.unguarded, self.coarse, self.warning) if note is not None]
+        )
 
     @property
     def warning(self) -> str | None:
@@ -285,10 +291,11 @@ def _measured(
         "length": np.array([float(len(word)) for word in read.words]),
         "log_frequency": np.array([math.nan if value is None else value for value in frequencies]),
     }
-    surprisals, sizes = dict(read.columns), dict[str, float]()
+    surprisals, sizes, unknown = dict(read.columns), dict[str, float](), list[str]()
     for done, (name, model) in enumerate(models.items()):
         progress("scoring", done, len(models))
-        surprisals[name], sizes[name] = _surprisals(model, name, read, options)
+        surprisals[name], sizes[name], counted = _surprisals(model, name, read, options)
+        unknown += counted.notes(f"are unknown to {name}")
     starts = np.flatnonzero(np.diff(read.stories, prepend=-1))
     position = np.arange(len(read.words)) - starts[read.stories] + 1.0
     kept, counts = _complete(read, figures, surprisals, position, options)
@@ -350,6 +357,7 @@ def _measured(
         options.convention if options.word_ends else "uncorrected",
         [name for name, values in around.items() if seems_shifted(read.times, values, read.stories)],
         left_out,
+        unknown,
     )
 
 
@@ -359,14 +367,16 @@ def _as_rows(columns: Mapping[str, Float64[ndarray, " n"]]) -> list[dict[str, fl
 
 def _surprisals(
     model: Model, name: str, read: JoinedTimes, options: ReadingTimesOptions
-) -> tuple[Float64[ndarray, " words"], float]:
-    """Return the surprisal of each word in bits, given its story so far; and bits per byte. Raises TextError."""
+) -> tuple[Float64[ndarray, " words"], float, CountedWords]:
+    """Return the surprisal of each word in bits, given its story so far; bits per byte; the words. Raises TextError."""
     number = int(read.stories[-1]) + 1
     texts = [[read.words[i] for i in np.flatnonzero(read.stories == story)] for story in range(number)]
     joined = [" ".join(words) for words in texts]
     values: list[float] = []
-    total = 0.0
+    total, counted = 0.0, CountedWords()
     asked = SurprisalOptions(word_ends=options.word_ends, convention=options.convention, ends=True)
+    is_limited = hasattr(model.engine, "read_contexts")  # whose words add up to the text only with our ends
+    adds_up = is_limited and options.word_ends and options.convention == "chainrule"
     for words, rows in zip(texts, words_of_texts(model, joined, asked), strict=True):
         if len(rows) - 1 != len(words):
             raise TextError(
@@ -375,8 +385,12 @@ def _surprisals(
             )
         column = surprisal_column(asked) if options.word_ends else "uncorrected_bits"
         values += [row[column] for row in rows[:-1]]
-        total += math.fsum(row["uncorrected_bits"] for row in rows)
-    return np.array(values), total / sum(len(text.encode()) + 1 for text in joined)
+        counted.add(words, [row["known"] for row in rows[:-1]])
+        total += math.fsum(row["surprisal_bits" if adds_up else "uncorrected_bits"] for row in rows)
+    if is_limited and not adds_up:
+        whole, _ = columns_of_block(model, block_of_texts(joined), replace(asked, by="texts"))
+        total = math.fsum(whole["surprisal_bits"])
+    return np.array(values), total / sum(len(text.encode()) + 1 for text in joined), counted
 
 
 def _first_difference(words: Sequence[str], others: Sequence[str]) -> str:

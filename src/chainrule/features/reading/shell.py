@@ -8,11 +8,12 @@ from typing import Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.measure.score import names_of, note_convention
-from chainrule.cli.shared.models import open_model
+from chainrule.cli.shared.models import limited, open_model
 from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, Json, Overwrite, given_settings
 from chainrule.cli.shared.results import ResultOptions, check_plot, check_table
 from chainrule.cli.shared.screen import progress_bar
 from chainrule.features.reading.options import ReadingTimesOptions
+from chainrule.models.config import ContextOptions
 
 
 def reading(
@@ -32,6 +33,7 @@ def reading(
         Path | None, Parameter(help="Plot gain against bits per byte to a .pdf, .png or .svg file.")
     ] = None,
     options: Flags[ReadingTimesOptions] = NO_FLAGS,
+    context: Flags[ContextOptions] = NO_FLAGS,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -43,7 +45,8 @@ def reading(
     of the words before it. gain: the increase of the log-likelihood of held-out
     times, per word, when the surprisals of the same words are added (psychometric
     power). Then the difference from the best model; the slope of the word's
-    surprisal; R2 on all words. Intervals are bootstrapped over stories (--by).
+    surprisal; R2 on all words. Intervals are bootstrapped over stories (--by). With
+    --context-words 1 2 4, the table has a row for each size of context.
 
     Last come correlations of times with length and surprisal of the words two
     places later (z+2) to two before (z-2). If times correlate more with the next
@@ -69,7 +72,7 @@ def reading(
         }
         for own, path in zip(opened.values(), models, strict=True):
             note_convention(own, path, settings)
-        measured = reading_times(times, text, opened, progress=progress, **settings)
+        measured = reading_times(times, text, limited(opened, context), progress=progress, **settings)
     if output is not None:
         measured.save(output)
     if plot is not None:

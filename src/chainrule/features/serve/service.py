@@ -15,6 +15,7 @@ from chainrule.base.json import finite_figures
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.continuations import Pair, split_pairs
 from chainrule.evaluation.token_scores import score_documents
+from chainrule.features.reading.surprisal import words_of_texts
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.seq2seq.options import TargetBeam
 from chainrule.features.serve.bodies import ApiError
@@ -35,7 +36,6 @@ from chainrule.features.serve.models import correction_record
 from chainrule.models.language_models import CausalModel, MaskedModel
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.tokenization.vocabulary import MarkerError
-from chainrule.verbs.surprisal import words_of_texts
 from chainrule.verbs.text_options import SurprisalOptions
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from chainrule.base.tables import markdown_cell, markdown_value
 from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _HEADER = (
     "# A model of chainrule",
@@ -134,7 +134,7 @@ def _optimiser(record: dict[str, Any]) -> list[tuple[str, str]]:
     machine = f"{training['device']}, {'bfloat16' if training['bfloat16'] else 'float32'}"
     return [
         ("batch", f"{training['batch']:,} rows"),
-        ("optimiser", f"{training['optimiser']}, {rates}, {training['schedule']}, seed {training['seed']}"),
+        ("optimiser", f"{training['optimiser']}, {rates}, {_falls(training)}, seed {training['seed']}"),
         ("machine", machine),
     ]
 
@@ -190,3 +190,11 @@ _ROWS = (
     *(_network, _pairs, _budget, _steps, _optimiser, _validation),
     *(_labels, _labels_validation, _labels_test, _training, _origin),
 )
+
+
+def _falls(training: Mapping[str, Any]) -> str:
+    """Return how the learning rate changed after the warm-up, in words."""
+    schedule, share = training["schedule"], training.get("decay_share", 0.0)
+    if schedule == "constant" and share:
+        return f"constant, then linear to {training.get('final_share', 0.0):g} in the last {share:.0%} of the steps"
+    return str(schedule)

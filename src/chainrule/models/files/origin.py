@@ -34,6 +34,7 @@ class TokenIdMap(NamedTuple):
     other_ends: further ids of theirs that end a text. masked: whether `begin` is the mask, and `end` the token that is
     read before a text, as </s> is here. closing: for such a model, the token that is read after a text; None for none.
     before: the token that is read before a text, where it is neither `begin` nor `end`; None where it is one of them.
+    adds_begin: whether their own tokenizer adds it.
     """
 
     rows: int
@@ -44,6 +45,7 @@ class TokenIdMap(NamedTuple):
     masked: bool = False
     closing: int | None = None
     before: int | None = None
+    adds_begin: bool = False
 
     @property
     def first(self) -> int | None:

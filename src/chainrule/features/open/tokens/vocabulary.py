@@ -67,8 +67,9 @@ def numbering_of(
     ends, warnings = ends_of(checkpoint, splitter.numbers)
     begin = _begin(checkpoint, splitter)
     check_ids(location, rows, eos_token_id=ends, bos_token_id=[] if begin is None else [begin])
-    numbering = numbering_by_markers(rows, splitter.unknown, begin, ends)
-    first = begin if _adds_begin(checkpoint, splitter) else _separator(checkpoint, splitter, begin, ends)
+    adds_begin = _adds_begin(checkpoint, splitter)
+    numbering = numbering_by_markers(rows, splitter.unknown, begin, ends)._replace(adds_begin=adds_begin)
+    first = begin if adds_begin else _separator(checkpoint, splitter, begin, ends)
     return numbering if first in (None, numbering.first) else numbering._replace(before=first), warnings
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,14 +13,15 @@ from chainrule.base.progress import BlockProgress
 from chainrule.base.tables import count_of
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
+from chainrule.evaluation.likelihood import token_signature
+from chainrule.features.reading.word_frequencies import WordFrequencies
 from chainrule.models.any_model import check_model
 from chainrule.models.progress_line import showing
 from chainrule.text.corpus.block import block_of_texts
 from chainrule.text.corpus.corpus import Corpus, source_of
 from chainrule.text.corpus.records import columns_beside, fields_beside
 from chainrule.text.corpus.writing import check_table_format, rows_in, table_file
-from chainrule.verbs.frequencies import WordFrequencies
-from chainrule.verbs.scored_texts import SINGULAR, shown_units
+from chainrule.verbs.scored_texts import PER_NAT, SHOWN, SINGULAR, CountedWords, shown_units
 from chainrule.verbs.text_options import SurprisalOptions
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ Columns = dict[str, list[Any]]  # of a table: the values of each column, by its 
 
 
 _PART_BYTES = 1 << 18  # scored at a time
-_SHOWN = 10  # words, or numbers of texts, that a note says
 
 
 @takes(SurprisalOptions)
@@ -49,8 +47,9 @@ def surprisal(source: Source | Paths, model: Model | Mapping[str, Model], option
     and R.
 
     The rows are read and scored while one goes through them. Of records, the fields beside the text are columns, too,
-    so that ids and conditions stay with each word. model: also several by name, for words and texts: each has columns
-    that end in its name. Raises TypeError, TextError, SettingError, MarkerError.
+    so that ids and conditions stay with each word. model: also several by name, which cut a text in the same way: each
+    has columns that end in its name; or rows of its own, with `long`. Raises TypeError, TextError, SettingError,
+    MarkerError.
 
     source: files, or a `Corpus`, whose Reading says which field or column has the text.
 
@@ -58,14 +57,20 @@ def surprisal(source: Source | Paths, model: Model | Mapping[str, Model], option
     good:  chainrule.surprisal(chainrule.Corpus.of("items.csv", chainrule.Reading(field="sentence")), model)
     good:  chainrule.surprisal("items.jsonl", model, by="tokens", nats=True).save("tokens.parquet")
     good:  chainrule.surprisal("items.csv", {"lm": lm, "gpt2": gpt2}, entropy=True, frequencies="counts.txt")
+    good:  chainrule.surprisal("items.csv", {"lm": lm, "gpt2": gpt2}, long=True).save("words.csv")
     """
     models = dict(model) if isinstance(model, Mapping) else {"": model}
     for one in models.values():
         check_model(one)
     if not models:
         raise SettingError("there is no model; give at least one")
-    if len(models) > 1 and options.by not in ("words", "texts"):
-        raise SettingError(f"several models share rows of words or texts, not of {options.by}")
+    first, *others = models
+    for other in others if options.by == "tokens" and not options.long else ():
+        if token_signature(models[other].tokenizer) != token_signature(models[first].tokenizer):
+            raise SettingError(
+                f"{first} and {other} have different tokenizers, so their tokens cannot share rows; take words, or "
+                "--long, which gives each model rows of its own"
+            )
     if options.entropy and options.by not in ("words", "tokens"):
         raise SettingError(f"the entropy of the next token is for words and tokens, not for {options.by}")
     if (options.frequencies is not None or options.previous) and options.by != "words":
@@ -82,8 +87,10 @@ def surprisal(source: Source | Paths, model: Model | Mapping[str, Model], option
         for name, one in models.items():
             if not getattr(one, "is_distribution", True):
                 raise SettingError(f"the scores of {name or 'the model'} are no probabilities, so there is no entropy")
-    first = next(iter(models.values()))
-    return Surprisals(source_of(source, first.document), models if len(models) > 1 else {"": first}, options)
+            if options.word_entropy and not hasattr(one.engine, "start"):
+                raise SettingError("a limited context has no entropy of the next word; leave word_entropy out")
+    named = models if others or options.long else {"": models[first]}
+    return Surprisals(source_of(source, models[first].document), named, options)
 
 
 class Surprisals:
@@ -103,20 +110,22 @@ class Surprisals:
         word_entropy_error_bits    its standard error
         rank              if asked for: of the word's first token, how many tokens were likelier, plus one
         known             whether it has no unknown token
+        ngram_length      of n-gram models: the length of the longest n-gram in the model that ends at its first token
         start, stop       its place in the normalised text, in characters
 
     They come after the fields of the record, of which one with a name of these is called record_sentence, say. In nats,
-    the columns are surprisal_nats, uncorrected_nats and entropy_nats. Columns of one of several models end in its name
-    (surprisal_bits_lm), and those of previous words in _prev1, _prev2 and so on.
+    the columns are surprisal_nats, uncorrected_nats and entropy_nats; in decimal logarithms surprisal_log10 and so on.
+    Columns of one of several models end in its name (surprisal_bits_lm), and those of previous words in _prev1, _prev2
+    and so on. In a long table, the first column is the name of the model.
 
-    empty: once the table was read, the numbers of the texts that have no rows. words: how many rows are words, and
-    infrequent: the words among them that have no frequency, each with its number of rows; of tables with frequencies.
+    Once the table was read: empty, the numbers of the texts that have no rows; infrequent, the words that have no
+    frequency; unknown, for each model, the words or tokens that it does not know.
     """
 
     def __init__(self, source: Source, models: Mapping[str, Model], options: SurprisalOptions) -> None:
         self._source, self._models, self._options = source, models, options
         self.empty: list[int] = []
-        self.words, self.infrequent = 0, Counter[str]()
+        self.infrequent, self.unknown = CountedWords(), {name: CountedWords() for name in models}
         self._fields: Mapping[str, Any] = {}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -141,17 +150,14 @@ class Surprisals:
                 write(columns)
 
     def notes(self) -> Iterator[str]:
-        """Yield which words have no frequency, and which texts no rows, once the table was read."""
-        if self.infrequent:
-            some = ", ".join(word for word, _ in self.infrequent.most_common(_SHOWN))
-            more = ", ..." if len(self.infrequent) > _SHOWN else ""
-            yield (
-                f"{self.infrequent.total():,} of {count_of(self.words, 'word')} have no frequency, or a count of 0; "
-                f"their cells are empty: {some}{more}"
-            )
+        """Yield which words are unknown or have no frequency, and which texts no rows, once the table was read."""
+        unit = self._options.by.removesuffix("s")
+        for name, own in self.unknown.items():
+            yield from own.notes(f"are unknown{' to ' * bool(name)}{name}", unit)
+        yield from self.infrequent.notes("have no frequency, or a count of 0; their cells are empty")
         if self.empty:
-            some = ", ".join(f"{number:,}" for number in self.empty[:_SHOWN])
-            more = f" and {len(self.empty) - _SHOWN:,} more" if len(self.empty) > _SHOWN else ""
+            some = ", ".join(f"{number:,}" for number in self.empty[:SHOWN])
+            more = f" and {len(self.empty) - SHOWN:,} more" if len(self.empty) > SHOWN else ""
             texts = f"{count_of(len(self.empty), 'text')} without {self._options.by}"
             yield f"{texts}, of which the table has no rows: number {some}{more}; --ends has a row for each"
 
@@ -161,9 +167,7 @@ class Surprisals:
         by_model = [
             columns_of_block(model, block_of_texts([""]), options, suffix) for suffix, model in self._by_suffix()
         ]
-        frequencies = self._options.frequencies
-        counted = None if frequencies is None else WordFrequencies(frequencies)
-        row = {name: values[0] for name, values in self._joined(by_model, 0, counted)[0].items()}
+        row = {name: values[0] for name, values in self._joined(by_model, 0, self._counts())[0].items()}
         return {**fields_beside(self._fields, row, self._field), **row}
 
     @property
@@ -173,16 +177,21 @@ class Surprisals:
 
     def _by_suffix(self) -> Iterator[tuple[str, Model]]:
         """Return the models, with the end of the names of their columns."""
-        return ((f"_{name}" * bool(name), model) for name, model in self._models.items())
+        is_named = not self._options.long
+        return ((f"_{name}" * (is_named and bool(name)), model) for name, model in self._models.items())
+
+    def _counts(self) -> WordFrequencies | None:
+        """Return the frequencies of words, if they are asked for."""
+        frequencies = self._options.frequencies
+        return None if frequencies is None else WordFrequencies(frequencies)
 
     def _blocks(self, progress: Progress) -> Iterator[Mapping[str, list[Any]]]:
         """Yield the rows, some texts at a time."""
-        inside, number = BlockProgress(progress, "scoring"), 0
-        frequencies = self._options.frequencies
-        counted = None if frequencies is None else WordFrequencies(frequencies)
+        inside, number, counted = BlockProgress(progress, "scoring"), 0, self._counts()
         keeps = {"fields": True} if isinstance(self._source, Corpus) else {}
         read = self._source.blocks_as_they_come if isinstance(self._source, Corpus) else self._source.blocks
-        self.empty, self.words, self.infrequent, self._fields = [], 0, Counter(), {}
+        self.empty, self.infrequent, self._fields = [], CountedWords(), {}
+        self.unknown = {name: CountedWords() for name in self._models}
 
         def scored(piece: Block) -> tuple[Block, list[tuple[Columns, list[int]]]]:
             return piece, [columns_of_block(model, piece, self._options, suffix) for suffix, model in self._by_suffix()]
@@ -208,40 +217,63 @@ class Surprisals:
 
         Raises TextError. before: how many texts come before these.
         """
-        (columns, rows), *others = by_model
-        for name, (own, own_rows) in zip([*self._models][1:], others, strict=True):
+        names, (columns, rows) = [*self._models], by_model[0]
+        self.empty += [number for number, size in enumerate(rows, before + 1) if not size]
+        for (suffix, _), own, name in zip(self._by_suffix(), by_model, names, strict=True):
+            if self._options.by in ("words", "tokens"):
+                self.unknown[name].add(*self._inside(own, SINGULAR[self._options.by], f"known{suffix}"))
+        if self._options.long:
+            parts = [self._completed(*own, before, counted, name) for own, name in zip(by_model, names, strict=True)]
+            nothing = [[None] * len(part["model"]) for part in parts]
+            joined = {
+                name: [value for part, none in zip(parts, nothing, strict=True) for value in part.get(name, none)]
+                for name in dict.fromkeys(itertools.chain(*parts))
+            }
+            order = sorted(range(len(joined["sentence"])), key=joined["sentence"].__getitem__)
+            sizes = [sum(own) for own in zip(*(own_rows for _, own_rows in by_model), strict=True)]
+            return {name: [values[i] for i in order] for name, values in joined.items()}, sizes
+        for name, (own_columns, own_rows) in zip(names[1:], by_model[1:], strict=True):
             if own_rows != rows:
                 i = next(i for i, (one, other) in enumerate(zip(rows, own_rows, strict=True)) if one != other)
                 raise TextError(
-                    f"sentence {before + i + 1}: {name} reads {own_rows[i]} words, and {next(iter(self._models))} "
-                    f"{rows[i]}; their tokenizers write the text in different ways, so its words cannot share rows"
+                    f"sentence {before + i + 1}: {name} reads {own_rows[i]} {self._options.by}, and {names[0]} "
+                    f"{rows[i]}; their tokenizers write the text in different ways, so they cannot share rows; --long "
+                    "gives each model rows of its own"
                 )
-            columns |= {column: values for column, values in own.items() if column not in columns}
+            columns |= {column: values for column, values in own_columns.items() if column not in columns}
+        return self._completed(columns, rows, before, counted, names[0]), rows
+
+    def _completed(
+        self, columns: Columns, rows: list[int], before: int, counted: WordFrequencies | None, name: str
+    ) -> Columns:
+        """Return columns with those that need no model, and the values of previous words. name: of the model."""
         columns["sentence"] = [number for number, size in enumerate(rows, before + 1) for _ in range(size)]
-        self.empty += [number for number, size in enumerate(rows, before + 1) if not size]
         if counted is not None:
-            words = columns["word"]
-            values = counted.log_frequencies(words)
-            is_word = [True] * len(words)
-            if self._options.ends:
-                for end in itertools.accumulate(rows):
-                    is_word[end - 1] = False
-            self.words += sum(is_word)
-            rare = zip(words, values, is_word, strict=True)
-            self.infrequent.update(word for word, value, counts in rare if counts and value is None)
+            values = counted.log_frequencies(columns["word"])
             items = [*columns.items()]
             columns = {**dict(items[:4]), "log_frequency": values, **dict(items[4:])}
-        spilled = [name for name in columns if name.startswith(_SPILLS)]
-        for k, name in itertools.product(range(1, self._options.previous + 1), spilled):
-            places = zip([None] * k + columns[name], columns["position"], strict=False)
-            columns[f"{name}_prev{k}"] = [value if place > k else None for value, place in places]
-        return columns, rows
+            if name == next(iter(self._models)):
+                words, known = self._inside((columns, rows), "word", "log_frequency")
+                self.infrequent.add(words, [value is not None for value in known])
+        spilled = [column for column in columns if column.startswith(_SPILLS)]
+        for k, column in itertools.product(range(1, self._options.previous + 1), spilled):
+            places = zip([None] * k + columns[column], columns["position"], strict=False)
+            columns[f"{column}_prev{k}"] = [value if place > k else None for value, place in places]
+        if self._options.long:
+            columns = {"model": [name or self._models[name].family] * sum(rows), **columns}
+        return columns
+
+    def _inside(self, of_texts: tuple[Columns, list[int]], *names: str) -> list[list[Any]]:
+        """Return the values of some columns, without those of the ends of texts."""
+        columns, rows = of_texts
+        ends = {end - 1 for end in itertools.accumulate(rows)} if self._options.ends else set()
+        return [[value for i, value in enumerate(columns[name]) if i not in ends] for name in names]
 
 
 def surprisal_column(options: SurprisalOptions) -> str:
     """Return the column of words' surprisals with their ends, which names any convention but ours."""
     convention = "" if options.convention == "chainrule" else f"{options.convention}_"
-    return f"surprisal_{convention}{'nats' if options.nats else 'bits'}"
+    return f"surprisal_{convention}{options.unit}"
 
 
 _SPILLS = ("length", "log_frequency", "surprisal_", "uncorrected_", "entropy_", "word_entropy_")
@@ -259,8 +291,7 @@ def columns_of_block(
     from chainrule.evaluation.surprisal import read_block, score_alone, word_figures
     from chainrule.protocol import END
 
-    by, unit = options.by, "nats" if options.nats else "bits"
-    scale = -1.0 if options.nats else -1 / math.log(2)
+    by, unit, scale = options.by, options.unit, -PER_NAT[options.unit]
     if by == "texts":
         encoded = model.tokenizer.encode_block(block)
         scored = score_alone(model.language_model, model.speller, model.tokenizer, block, encoded, only_spelled=True)
@@ -311,11 +342,11 @@ def columns_of_block(
     }
     if by == "words":
         columns["length"] = column(stops - starts)
-    corrections = joined(own.corrections for own in figures)
+    corrections, shifts = (joined(getattr(own, name) for own in figures) for name in ("corrections", "shifts"))
     if corrections is not None:
         columns[surprisal_column(options) + suffix] = column(scale * (found.spelled + corrections) + 0.0)  # no -0
     name = "uncorrected" if by == "words" else "surprisal"
-    columns[f"{name}_{unit}{suffix}"] = column(scale * found.spelled + 0.0)
+    columns[f"{name}_{unit}{suffix}"] = column(scale * (found.spelled + (0.0 if shifts is None else shifts)) + 0.0)
     of_tokens = contexts if by == "tokens" and options.entropy and contexts is not None else ()
     entropies, ranks = (joined(getattr(own, name) for own in (*figures, *of_tokens)) for name in ("entropies", "ranks"))
     if entropies is not None and ranks is not None:
@@ -326,7 +357,10 @@ def columns_of_block(
         columns[f"word_entropy_{unit}{suffix}"] = column(-scale * np.concatenate([own.values for own in drawn]))
         errors = column(-scale * np.concatenate([own.errors for own in drawn]))
         columns[f"word_entropy_error_{unit}{suffix}"] = [*map(finite, errors)]
-    columns |= {f"known{suffix}": column(~found.unknown), "start": column(starts), "stop": column(stops)}
+    columns[f"known{suffix}"] = column(~found.unknown)
+    if found.ngram_lengths is not None:
+        columns[f"ngram_length{suffix}"] = column(found.ngram_lengths)
+    columns |= {"start": column(starts), "stop": column(stops)}
     return columns, (sizes - (not options.ends)).tolist()
 
 
