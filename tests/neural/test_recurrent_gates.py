@@ -55,7 +55,7 @@ def test_hidden_values_are_those_of_the_networks_own_layers(cell: str) -> None:
     training = library.TrainingConfig(steps=2, seed=1)
     model = library.train(library.Lines(TEXTS), config, training=training, tokenizer="whitespace")
     inside = library.inspect(model, "the movie was not great")
-    assert inside.tokens == ["</s>", "the", "movie", "was", "not", "great"]
+    assert inside.tokens == ["<s>", "the", "movie", "was", "not", "great"]
     assert [layer.name for layer in inside.layers] == ["layer 1", "layer 2", "layer 3"]
     names = {"lstm": "iofgch", "gru": "rznh"}.get(cell, "h")
     assert sorted(inside.layers[0].values) == sorted(names)
