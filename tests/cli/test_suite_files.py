@@ -40,7 +40,7 @@ def test_a_table_of_suites_and_a_note_on_each_bad_item(chainrule, model: Path, t
     ]
     [one, _] = chainrule("evaluate", model, "--suite", *files, "--json").json
     assert (one["items"], one["correct"], one["ties"]) == (2, 1, 1)
-    assert "item 3" in chainrule("evaluate", model, "--suite", *files, "--strict").error
+    assert "item 3" in chainrule("evaluate", model, "--suite", *files, "--bad-records", "stop").error
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ from chainrule.evaluation.resampling import share_cells, wilson_interval
 from chainrule.evaluation.surprisal import log_word_ends
 from chainrule.evaluation.token_scores import score_tokens
 from chainrule.text.corpus.plain_text import lines_of
-from chainrule.text.corpus.records import as_written, raise_error
+from chainrule.text.corpus.records import Record, as_written, bad_record, raise_error
 from chainrule.text.numbers import whole_number_of
 from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.text.units import is_white, split_words, words_of
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 _TOGETHER = 256  # sentences scored at a time
 _ROUNDING = 2e-7  # of the sum of what a comparison adds up: what differs by less differs by rounding
 _DEEPEST = 50  # brackets in brackets
-_LISTED = 5  # numbers of items in an error
 _EQUAL = 1e-3, 1e-5  # SyntaxGym's tolerance of =: absolute and relative
 
 
@@ -124,29 +123,45 @@ class SuiteAccuracy:
     name: str
     all: ItemAccuracy
     predictions: Sequence[tuple[str, ItemAccuracy]]
+    items: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)  # as in `JudgedSuites`
 
     def as_json(self) -> dict[str, Any]:
         predictions = [{"formula": formula, **accuracy.as_json()} for formula, accuracy in self.predictions]
         return {"suite": self.name, **self.all.as_json(), "predictions": predictions}
 
 
-def suites_table(suites: Sequence[SuiteAccuracy]) -> str:
-    """The accuracies in a table, for people: of suites, of each of several predictions, and the mean over suites."""
-    rows = []
-    for suite in suites:
-        parts = suite.predictions if len(suite.predictions) > 1 else ()
-        for name, own in ((suite.name, suite.all), *((f"  {formula}", accuracy) for formula, accuracy in parts)):
-            rows.append([name, f"{own.items:,}", *share_cells(own.share, own.interval), f"{own.ties:,}"])
-    if len(suites) > 1:
-        items, ties = sum(suite.all.items for suite in suites), sum(suite.all.ties for suite in suites)
-        mean = sum(suite.all.share for suite in suites) / len(suites)
-        rows.append([f"mean of {len(suites)} suites", f"{items:,}", f"{mean:.1%}", "", f"{ties:,}"])
-    return text_table(["suite", "items", "accuracy", "95 %", "ties"], rows)
+@dataclass(frozen=True)
+class JudgedSuites:
+    """The accuracy on each suite, over which it iterates; and what each item got."""
+
+    suites: list[SuiteAccuracy]
+
+    def __iter__(self) -> Iterator[SuiteAccuracy]:
+        return iter(self.suites)
+
+    def __str__(self) -> str:
+        """The accuracies in a table: of suites, of each of several predictions, and the mean over suites."""
+        rows = []
+        for suite in self.suites:
+            parts = suite.predictions if len(suite.predictions) > 1 else ()
+            for name, own in ((suite.name, suite.all), *((f"  {formula}", accuracy) for formula, accuracy in parts)):
+                rows.append([name, f"{own.items:,}", *share_cells(own.share, own.interval), f"{own.ties:,}"])
+        if len(self.suites) > 1:
+            items, ties = (sum(getattr(suite.all, name) for suite in self.suites) for name in ("items", "ties"))
+            mean = sum(suite.all.share for suite in self.suites) / len(self.suites)
+            rows.append([f"mean of {len(self.suites)} suites", f"{items:,}", f"{mean:.1%}", "", f"{ties:,}"])
+        return text_table(["suite", "items", "accuracy", "95 %", "ties"], rows)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """The accuracy on each suite."""
+        return [suite.as_json() for suite in self.suites]
+
+    def to_records(self) -> list[Mapping[str, Any]]:
+        """A row for each item: whether all predictions hold, and which; and the bits of each condition's regions."""
+        return [item for suite in self.suites for item in suite.items]
 
 
-def judge_suites(
-    suites: Sequence[Suite], score_regions: ScoreRegions, progress: Progress = silent
-) -> list[SuiteAccuracy]:
+def judge_suites(suites: Sequence[Suite], score_regions: ScoreRegions, progress: Progress = silent) -> JudgedSuites:
     """The accuracy on each suite. score_regions: a function from sentences, as regions, to the bits of each region."""
     pairs = [(item, name) for suite in suites for item in suite.items for name in item.conditions]
     sentences = [list(item.conditions[name].values()) for item, name in pairs]
@@ -156,7 +171,7 @@ def judge_suites(
         rows = score_regions(sentences[first : first + _TOGETHER])
         for (item, name), row in zip(pairs[first : first + _TOGETHER], rows, strict=True):
             bits.setdefault(id(item), {})[name] = dict(zip(item.conditions[name], row.tolist(), strict=True))
-    return [_judge(suite, [bits[id(item)] for item in suite.items]) for suite in suites]
+    return JudgedSuites([_judge(suite, [bits[id(item)] for item in suite.items]) for suite in suites])
 
 
 def _judge(suite: Suite, bits: Sequence[Bits]) -> SuiteAccuracy:
@@ -171,7 +186,18 @@ def _judge(suite: Suite, bits: Sequence[Bits]) -> SuiteAccuracy:
         return ItemAccuracy(len(bits), correct, int(np.count_nonzero(leniently)) - correct)
 
     predictions = [(text, accuracy(*rows)) for (text, _), *rows in zip(suite.formulas, strict, lenient, strict=True)]
-    return SuiteAccuracy(suite.name, accuracy(strict.all(axis=0), lenient.all(axis=0)), predictions)
+    items = [
+        {
+            "suite": suite.name,
+            "item": item.number,
+            "right": bool(strict[:, i].all()),
+            "tie": bool(lenient[:, i].all() and not strict[:, i].all()),
+            "predictions": strict[:, i].tolist(),
+            "bits": {condition: list(regions.values()) for condition, regions in own.items()},
+        }
+        for i, (item, own) in enumerate(zip(suite.items, bits, strict=True))
+    ]
+    return SuiteAccuracy(suite.name, accuracy(strict.all(axis=0), lenient.all(axis=0)), predictions, items)
 
 
 def holds(formula: Formula, bits: Bits, *, ties: bool = False) -> bool:
@@ -330,7 +356,6 @@ def read_suite(name: str, on_bad: OnBad = raise_error) -> Suite:
         except TextError as error:
             raise TextError(f"{name}: {error}") from None
     kept: list[Item] = []
-    bad: dict[str, list[str]] = {}  # the items that are left out, by reason
     for place, record in enumerate(items, 1):
         number = str(place if not isinstance(record, dict) else as_written(record.get("item_number", place)))
         try:
@@ -343,20 +368,10 @@ def read_suite(name: str, on_bad: OnBad = raise_error) -> Suite:
                 raise TextError(f"has the same sentences as item {same.number}, and would be counted twice")
             kept.append(item)
         except TextError as error:
-            bad.setdefault(str(error), []).append(number)
-    for reason, numbers in bad.items():
-        on_bad(TextError(f"{name}, {_listed(numbers)}: {reason}"))
+            on_bad(bad_record(Record({"item": record}, f"{name}, item {number}"), str(error)))
     if not kept:
         raise TextError(f"{name}: there is no item that can be measured in it")
     return Suite(str(title), formulas, kept)
-
-
-def _listed(numbers: Sequence[str]) -> str:
-    """item 3; items 1, 2, 3, 4, 5 and 19 more."""
-    if len(numbers) == 1:
-        return f"item {numbers[0]}"
-    more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
-    return f"items {', '.join(numbers[:_LISTED])}{more}"
 
 
 def _item(record: Any, number: str, formulas: Iterable[tuple[str, Formula]]) -> Item:

@@ -20,6 +20,7 @@ from chainrule.models.families.table import FAMILIES
 from chainrule.models.model import Model
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 from chainrule.protocol import UNKNOWN
+from chainrule.text.corpus.reading import UTF_8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.evaluation.choices import ChoiceScores
-    from chainrule.evaluation.minimal_pairs import GroupAccuracy
+    from chainrule.evaluation.minimal_pairs import JudgedPairs
     from chainrule.evaluation.pseudo_likelihood import Pseudo
     from chainrule.evaluation.token_scores import SentenceScores
     from chainrule.models.model_info import ModelParts
     from chainrule.protocol import Scorer
+    from chainrule.text.corpus.bad_records import BadRecords
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Paths
+    from chainrule.text.corpus.reading import BadRule
 
 _WRITTEN_TOGETHER = 64  # prompts
 
@@ -176,21 +179,25 @@ class ScoringModel(Model):
         *,
         ends: bool = True,
         pseudo: Pseudo | None = None,
-        strict: bool = False,
+        fields: tuple[str, str] | None = None,
+        encoding: str = UTF_8,
+        bad_records: BadRule | BadRecords = "skip",
         warn: Callable[[str], None] = warnings.warn,
-    ) -> list[GroupAccuracy]:
-        """Judges minimal pairs, BLiMP's JSON lines: how often the good sentence is likelier, by set, field and in all.
+    ) -> JudgedPairs:
+        """Judges minimal pairs: how often the good sentence is likelier, by set, field and in all; and pair by pair.
 
-        ends: whether </s> is predicted and counted; it never is by a bidirectional network. pseudo: how such a network
-        scores, see `pseudo_log_likelihoods`. warn: a callback that gets file and line of each pair that cannot be
-        judged, which is left out, and of each whose sentences are equal, which is a tie; strict: whether these are
-        errors instead.
-        Raises TextError, SettingError.
+        files: BLiMP's JSON lines, CSV, TSV or Parquet, or folders of them. fields: the names of the good and the bad
+        sentence there; a table of two columns needs none. ends: whether </s> is predicted and counted; it never is by a
+        bidirectional network. pseudo: how such a network scores, see `pseudo_log_likelihoods`. bad_records: whether a
+        pair that cannot be read stops the reading, or is left out; or what collects such pairs. warn: a callback that
+        gets what is wrong with these. Raises TextError, SettingError.
+
+        good:  model.judge_pairs("pairs.tsv").to_records()
         """
         from chainrule.evaluation.minimal_pairs import judge, read_pairs
         from chainrule.evaluation.pseudo_likelihood import Pseudo, pseudo_log_likelihoods
         from chainrule.evaluation.token_scores import score_documents
-        from chainrule.text.corpus.records import raise_error
+        from chainrule.text.corpus.bad_records import collecting
 
         progress, fills = callback(progress), self.is_bidirectional
         names = [files] if isinstance(files, str | os.PathLike) else files
@@ -207,8 +214,8 @@ class ScoringModel(Model):
                 return pseudo_log_likelihoods(self.engine, self.speller, self.tokenizer, texts, pseudo)
             return score_documents(self.engine, self.speller, self.tokenizer.encode_texts(texts), end=ends)
 
-        on_bad = raise_error if strict else lambda error: warn(str(error))
-        pairs = read_pairs((os.fspath(name) for name in names), on_bad)
+        with collecting(bad_records, warn) as on_bad:
+            pairs = read_pairs((os.fspath(name) for name in names), on_bad, fields, encoding=encoding)
         return judge(pairs, score, progress, ends=ends and not fills, tokenizer=self.tokenizer)
 
     def unknown_words(self, text: str) -> list[str]:

@@ -202,7 +202,11 @@ def test_labels_that_occur_once_and_too_few_texts_to_validate_on_are_noted(
         ("finetune NETWORK --data LABELLED -o OUT --epochs 0", 1, "epochs is 0"),
         ("classify NETWORK LABELLED", 1, "this takes one that labels texts"),
         ("classify NETWORK LABELLED --data LABELLED", 2, "--data names the texts"),
-        ("classify NETWORK --data LABELLED --document line", 2, "only --field and --encoding are for labelled ones"),
+        (
+            "classify NETWORK --data LABELLED --document line",
+            2,
+            "only --field, --encoding and those of bad records are",
+        ),
     ],
 )
 def test_bad_input_is_an_error_and_writes_nothing(

@@ -217,9 +217,9 @@ def test_options_that_do_not_fit_are_refused(refused, study: Path, tmp_path: Pat
     bare, lm = ["reading", study / "times.tsv", "--text", study / "text.tsv"], study / "lm"
     assert "--frequencies is missing" in refused(2, [*bare, lm])
     told = refused(1, say(study, "times.tsv", "--word", "nope"))
-    assert told.endswith("text.tsv: has no column 'nope'; it has word, zone, item")
+    assert told.endswith("there is no field 'nope'; there are 'word', 'zone', 'item'")
     told = refused(1, [*bare, lm, "--frequencies", study / "counts.txt", "--time", "nope"])
-    assert told.endswith("times.tsv: has no column 'nope'; it has word, zone, item, RT")
+    assert told.endswith("there is no field 'nope'; there are 'word', 'zone', 'item', 'RT'")
     assert "lm: is an n-gram model of order" in refused(1, [*bare, lm, "--time", "RT", "--frequencies", lm])
     same = [study / "unigram", "--time", "RT", "--frequencies", study / "unigram"]
     assert "unigram: a predictor follows from the others" in refused(1, [*bare, *same])

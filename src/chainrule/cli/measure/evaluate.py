@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.results import table
 from chainrule.cli.shared.measures import Given, ShellMeasure
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
@@ -22,8 +21,15 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.parts import with_flags
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
-from chainrule.cli.shared.texts import DEFAULT_READING, Strict, TextOptions, bad_records, note_repairs, text_for
-from chainrule.errors import TextError
+from chainrule.cli.shared.texts import (
+    DEFAULT_READING,
+    RECORD_FLAGS,
+    TextOptions,
+    bad_records,
+    both_fields,
+    note_repairs,
+    text_for,
+)
 from chainrule.kinds import kinds, rows
 from chainrule.models.config import EvaluateOptions
 from chainrule.verbs.text_options import SurprisalOptions
@@ -38,7 +44,8 @@ if TYPE_CHECKING:
 MinimalPairs = Annotated[
     tuple[str, ...] | None,
     Parameter(
-        help="JSON lines in BLiMP's format, files or folders of them: sentence_good, sentence_bad, and optionally UID "
+        help="Files or folders of pairs, good and bad: TSV or CSV of two columns, or with columns or fields "
+        "sentence_good and sentence_bad, as BLiMP's JSON lines have, or as --field good,bad names them; optionally UID "
         "and field.",
         consume_multiple=True,
         negative=(),
@@ -76,7 +83,6 @@ def evaluate(
     ] = None,
     suites: Suites = None,
     word_ends: Annotated[bool, flag(SurprisalOptions, "word_ends"), Needs("suites")] = True,
-    strict: Strict = False,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     ends: Annotated[bool, flag(EvaluateOptions, "ends")] = True,
@@ -95,7 +101,8 @@ def evaluate(
     With --minimal-pairs, a pair is won where the good sentence has the higher
     log-probability, in all, or per token, character or byte; a tie is half a
     win. Pairs of equal sentences are ties, and pairs that cannot be read are
-    left out; both are reported.
+    skipped; both are reported. With -o, the table has a row for each pair, with
+    both log-probabilities in nats; likewise for suites and classifiers.
 
     With --suite, the surprisal of each region is in bits, and a prediction is
     a formula of these. Accuracy is the share of items in which all predictions
@@ -126,7 +133,8 @@ def evaluate(
             raise CycloptsError(msg=f"{name} takes files; standard input is /dev/stdin there.")
         if texts:
             raise CycloptsError(msg=f"TEXTS and {name} are both given; choose one.")
-        if reading != DEFAULT_READING or any(flags[family] != kind.none for family, kind in _KINDS.items()):
+        also = RECORD_FLAGS if minimal_pairs is None else ("field", "encoding", *RECORD_FLAGS)
+        if not reading.has_only(*also) or any(flags[family] != kind.none for family, kind in _KINDS.items()):
             raise CycloptsError(msg=f"The options that say how to read texts are for TEXTS, not for {name}.")
     values = [value for own in flags.values() for value in getattr(own, "__dict__", {}).values()]
     named = [value for value in values if isinstance(value, str | PathLike)]
@@ -134,10 +142,10 @@ def evaluate(
     if suites is not None:
         if not ends:
             raise CycloptsError(msg="The end of a sentence is in no region; leave out --no-ends.")
-        _judge_suites(model, suites, tokenizer, markers, word_ends=word_ends, strict=strict, show=show)
+        _judge_suites(model, suites, tokenizer, markers, reading, word_ends=word_ends, show=show)
         return
     if minimal_pairs is not None:
-        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, ends=ends, strict=strict, show=show)
+        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, reading, ends=ends, show=show)
         return
     kind = kind_at(model)
     family = None if kind is None else kind.family
@@ -149,13 +157,11 @@ def evaluate(
             given = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
             raise CycloptsError(msg=f"{given} for {kinds()[other].title}, and {model} is {does}.")
     if family in _KINDS:
-        shared = Given(texts, reading, tokenizer, markers, ends, strict, show, flags)
+        shared = Given(texts, reading, tokenizer, markers, ends, show, flags)
         _KINDS[family].measure(model, flags[family], shared)
         return
     if not texts:
         raise CycloptsError(msg="TEXTS is missing.")
-    if strict:
-        raise CycloptsError(msg="--strict is for --minimal-pairs, --suite and classifiers.")
     source = text_for([model], reading, *texts)
     with progress_bar() as progress:
         measured = open_model(model, tokenizer, markers, progress, kind=CausalModel)
@@ -175,29 +181,29 @@ def _judge_pairs(
     pseudo: Pseudo | None,
     tokenizer: str | None,
     markers: Markers | None,
+    reading: TextOptions,
     *,
     ends: bool,
-    strict: bool,
     show: ResultOptions,
 ) -> None:
     """Shows the accuracy on the pairs."""
-    from chainrule.evaluation.minimal_pairs import pairs_table
     from chainrule.models.scoring_model import ScoringModel
 
     with progress_bar() as progress:
         judge = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
-        with bad_records(strict=strict) as on_bad:
-            rows = judge.judge_pairs(
+        with bad_records(reading, "skip", *files) as bad:
+            judged = judge.judge_pairs(
                 files,
                 progress,
                 ends=ends,
                 pseudo=pseudo,
-                strict=strict,
-                warn=lambda message: on_bad(TextError(message)),
+                fields=both_fields(reading.reading.field),
+                encoding=reading.reading.encoding,
+                bad_records=bad,
             )
     if judge.is_bidirectional:
         note(f"by pseudo-log-likelihoods, {_PSEUDO[pseudo]}")
-    show.show(table(pairs_table(rows), [row.as_json() for row in rows]))
+    show.show(judged)
 
 
 def _judge_suites(
@@ -205,19 +211,16 @@ def _judge_suites(
     files: tuple[str, ...],
     tokenizer: str | None,
     markers: Markers | None,
+    reading: TextOptions,
     *,
     word_ends: bool,
-    strict: bool,
     show: ResultOptions,
 ) -> None:
     """Shows the accuracy on suites."""
-    from chainrule.evaluation.suites import suites_table
     from chainrule.models.language_models import CausalModel
 
     with progress_bar() as progress:
         judge = open_model(model, tokenizer, markers, progress, kind=CausalModel)
-        with bad_records(strict=strict) as on_bad:
-            rows = judge.judge_suites(
-                files, progress, word_ends=word_ends, strict=strict, warn=lambda message: on_bad(TextError(message))
-            )
-    show.show(table(suites_table(rows), [row.as_json() for row in rows]))
+        with bad_records(reading, "skip", *files) as bad:
+            judged = judge.judge_suites(files, progress, word_ends=word_ends, bad_records=bad)
+    show.show(judged)

@@ -145,8 +145,7 @@ def is_table(path: Path | None) -> bool:
     """Whether the name is that of a table; of verbs that write other files, too."""
     if path is None:
         return False
-    from chainrule.text.corpus.reading import text_suffix
-    from chainrule.text.corpus.writing import TABLES
+    from chainrule.text.corpus.reading import TABLES, text_suffix
 
     return text_suffix(str(path)) in TABLES
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.evaluation.classification import Classification
     from chainrule.features.prompt.config import Calibration, Match
-    from chainrule.text.tables import Record
+    from chainrule.text.corpus.records import Record
 
 CONTENT_FREE = ("N/A", "", "[MASK]")  # Zhao et al., section 5
 

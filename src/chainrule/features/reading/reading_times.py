@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,7 @@ from chainrule.models.any_model import check_kind, check_model
 from chainrule.models.language_models import CausalModel
 from chainrule.models.model_info import info_of_model
 from chainrule.models.progress_line import showing
+from chainrule.text.corpus.bad_records import collecting
 from chainrule.text.corpus.writing import table_file
 from chainrule.verbs.frequencies import WordFrequencies
 from chainrule.verbs.surprisal import surprisal_column, words_of_texts
@@ -248,8 +250,8 @@ def reading_times(
 ) -> ReadingTimes:
     """How well the surprisals of models predict reading times, beyond the length, frequency and place of words.
 
-    times: a table with a time for each word (CSV, TSV or JSON lines); it may be in any order. text: a table of all
-    words in the order of reading, one a row, with the same key. models: by name. Give both the words: where a word
+    times: a table with a time for each word (CSV, TSV, JSON lines or Parquet); it may be in any order. text: a table of
+    all words in the order of reading, one a row, with the same key. models: by name. Give both the words: where a word
     differs, the key is wrong, and that is an error; without them, it cannot be noticed (`ReadingTimes.unguarded`).
 
     The baseline has length, ln frequency, their product and position; and but for position, the same of the previous
@@ -268,8 +270,8 @@ def reading_times(
         raise SettingError("there is no model; give at least one, or columns of surprisals")
     if twice := next((name for name in options.surprisals if name in by_name), None):
         raise SettingError(f"a model and a column of surprisals are both called {twice!r}; rename one")
-    with showing(options.progress) as progress:
-        return _measured(join_times(times, text, options), by_name, options, progress)
+    with showing(options.progress) as progress, collecting(options.bad_records, warnings.warn) as bad:
+        return _measured(join_times(times, text, options, bad), by_name, options, progress)
 
 
 def _measured(

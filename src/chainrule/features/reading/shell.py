@@ -12,6 +12,7 @@ from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, Json, Overwrite, given_settings
 from chainrule.cli.shared.results import ResultOptions, check_plot, check_table
 from chainrule.cli.shared.screen import progress_bar
+from chainrule.cli.shared.texts import RecordFlags, bad_records
 from chainrule.features.reading.options import ReadingTimesOptions
 
 
@@ -19,7 +20,9 @@ def reading(
     times: Annotated[
         str,
         FILE,
-        Parameter(help="Reading times: a table with a key, and the words to check it by: .tsv, .csv or .jsonl."),
+        Parameter(
+            help="Reading times, a table with a key, and the words to check it by: .tsv, .csv, .jsonl or .parquet."
+        ),
     ],
     /,
     *models: Annotated[Path, Parameter(help="Models: folders or files.", required=False)],
@@ -32,6 +35,7 @@ def reading(
         Path | None, Parameter(help="Plot gain against bits per byte to a .pdf, .png or .svg file.")
     ] = None,
     options: Flags[ReadingTimesOptions] = NO_FLAGS,
+    records: RecordFlags = NO_FLAGS,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -63,14 +67,14 @@ def reading(
     check_table(output, times, text, overwrite=overwrite)
     if plot is not None:
         check_plot("--plot", plot, times, text, overwrite=overwrite)
-    with progress_bar() as progress:
+    with progress_bar() as progress, bad_records(records, "stop", times, text) as bad:
         opened = {
             name: open_model(path, None, None, progress, kind=CausalModel)
             for name, path in zip(names_of(models), models, strict=True)
         }
         for own, path in zip(opened.values(), models, strict=True):
             note_convention(own, path, settings)
-        measured = reading_times(times, text, opened, progress=progress, **settings)
+        measured = reading_times(times, text, opened, progress=progress, bad_records=bad, **settings)
     if output is not None:
         measured.save(output)
     if plot is not None:
