@@ -208,7 +208,6 @@ def test_pairs_that_are_no_pairs_are_noted_or_errors(chainrule, model: Path, pai
         (["--minimal-pairs", "missing.jsonl"], 1, "missing.jsonl"),
         (["--minimal-pairs", "-"], 2, "standard input is /dev/stdin there"),
         ([], 2, "TEXTS is missing"),
-        (["heldout", "--bad-records", "skip"], 2, "--bad-records is for records; found plain text alone: heldout"),
     ],
 )
 def test_what_is_to_be_judged_must_be_said(
@@ -217,6 +216,16 @@ def test_what_is_to_be_judged_must_be_said(
     result = chainrule("evaluate", model, *arguments)
     assert result.status == status
     assert message in result.error
+
+
+def test_rules_for_bad_records_need_records(chainrule, model: Path, heldout: Path, tmp_path: Path) -> None:
+    refused = chainrule("evaluate", model, heldout, "--bad-records", "skip")
+    assert (refused.status, "--bad-records is for records; found plain text alone" in refused.error) == (2, True)
+    refused = chainrule("evaluate", model, "--minimal-pairs", heldout, "--bad-records-out", tmp_path / "bad.txt")
+    assert (refused.status, "the name of a table ends in .csv, .tsv, .jsonl, .parquet" in refused.error) == (1, True)
+    rules = ("--bad-records", "stop", "--bad-records-out", "x.csv")
+    refused = chainrule("evaluate", model, "--minimal-pairs", heldout, *rules)
+    assert "--bad-records-out is for skipped records; set --bad-records skip, too" in refused.error
 
 
 def test_a_document_is_what_it_was_in_training_unless_an_option_says_otherwise(chainrule, tmp_path: Path) -> None:

@@ -28,12 +28,13 @@ from chainrule.models.families.table import FAMILIES
 from chainrule.models.progress_line import callback, showing, shows_progress
 from chainrule.models.scoring_model import ScoringModel
 from chainrule.protocol import END
+from chainrule.text.corpus.bad_records import collecting
 from chainrule.text.tokenization.tokenizer import MASK, masked_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from jaxtyping import Float64, Int32
+    from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.decoding.beam import SearchTree
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from chainrule.decoding.completion import Completer, Completion, LastWordCorrector
     from chainrule.decoding.text_generator import SearchedTexts, Text, TextDecoder
     from chainrule.evaluation.measurement import Measurement
-    from chainrule.evaluation.suites import JudgedSuites, Suite
     from chainrule.models.drafting import Drafting
     from chainrule.models.model import Model
     from chainrule.models.model_info import ModelParts
@@ -195,8 +195,9 @@ class CausalModel(ScoringModel):
         word_ends: bool = True,
         bad_records: BadRule | BadRecords = "skip",
         warn: Callable[[str], None] = warnings.warn,
-    ) -> JudgedSuites:
-        """Judges test suites of SyntaxGym, a JSON file each: in how many items the predictions hold, and in which.
+    ) -> Any:
+        """Judges test suites of SyntaxGym, a JSON file each: in how many items the predictions hold, suite by
+        suite, over which the result iterates; and item by item, its rows (`to_records`).
 
         Surprisals are in bits, unknown words with their spelling; </s> is in no region. A tie is counted as wrong.
         word_ends: whether a word's end is a part of its region, see `region_bits`. bad_records: whether an item that
@@ -206,25 +207,11 @@ class CausalModel(ScoringModel):
 
         good:  model.judge_suites(["number_orc.json", "cleft.json"])
         """
-        from chainrule.evaluation.suites import judge_suites, read_suite, region_bits
-        from chainrule.text.corpus.bad_records import collecting
-
         names = [os.fspath(name) for name in ([files] if isinstance(files, str | os.PathLike) else files)]
         if twice := describe_duplicate(names):
             raise TextError(f"the suites are {twice}, and would be counted twice; name each once")
-        suites: list[Suite] = []
-        for name in names:
-            with collecting(bad_records, warn) as on_bad:
-                suite = read_suite(name, on_bad)
-            for other, known in zip(names, suites, strict=False):
-                if (known.formulas, known.items) == (suite.formulas, suite.items):
-                    raise TextError(f"{name}: is the same suite as {other}, and would be counted twice; leave one out")
-            suites.append(suite)
-
-        def score(sentences: Sequence[Sequence[str]]) -> list[Float64[ndarray, " regions"]]:
-            return region_bits(self.language_model, self.speller, self.tokenizer, sentences, word_ends=word_ends)
-
-        return judge_suites(suites, score, callback(progress))
+        with collecting(bad_records, warn) as bad:
+            return rows("judging")["suites"].get()(self, names, callback(progress), word_ends, bad)
 
     @property
     def is_distribution(self) -> bool:

@@ -55,6 +55,10 @@ ROWS = (
     ("configs", "transformer", Lazy(f"{_OPENED}:OpenTransformerConfig")),
     ("configs", "masked", Lazy(f"{_OPENED}:OpenMaskedConfig")),
     ("configs", "text-encoder", Lazy(f"{_OPENED}:OpenTextEncoderConfig")),
+    ("judging", "pairs", Lazy("chainrule.features.judging.minimal_pairs:judge_pairs")),
+    ("judging", "suites", Lazy("chainrule.features.judging.suites:judge_suites")),
+    ("judging shell", "pairs", Lazy("chainrule.features.judging.shell:show_pairs")),
+    ("judging shell", "suites", Lazy("chainrule.features.judging.shell:show_suites")),
     ("servers", "client", Lazy("chainrule.features.chat.client:Client")),
     ("embed", "classifier", Lazy("chainrule.features.classify.shell:embed_inputs")),
 )

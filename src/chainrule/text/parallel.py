@@ -21,8 +21,8 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.corpus.corpus import Corpus, Lines
-from chainrule.text.corpus.reading import Reading
-from chainrule.text.corpus.records import Record, bad_record, raise_error, read_items, suggest_fields
+from chainrule.text.corpus.reading import Reading, suggest_fields
+from chainrule.text.corpus.records import Record, bad_record, raise_error, read_items
 
 if TYPE_CHECKING:
     import os

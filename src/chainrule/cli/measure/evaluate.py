@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from os import PathLike
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import CycloptsError, Parameter
 
@@ -20,26 +20,17 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.parts import with_flags
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
-from chainrule.cli.shared.screen import note, progress_bar
+from chainrule.cli.shared.screen import progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     RECORD_FLAGS,
     TextOptions,
-    bad_records,
-    both_fields,
     note_repairs,
     text_for,
 )
 from chainrule.kinds import kinds, rows
 from chainrule.models.config import EvaluateOptions
 from chainrule.verbs.text_options import SurprisalOptions
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from chainrule.evaluation.pseudo_likelihood import Pseudo
-    from chainrule.text.tokenization.vocabulary import Markers
-
 
 MinimalPairs = Annotated[
     tuple[str, ...] | None,
@@ -57,11 +48,6 @@ Suites = Annotated[
         name="--suite", help="SyntaxGym's test suites, JSON files as they are.", consume_multiple=True, negative=()
     ),
 ]
-_PSEUDO = {
-    "original": "each token given all others",
-    "word-l2r": "each token without the rest of its word",
-    None: "each token without the rest of its word, where the network is masked",
-}
 
 
 _KINDS: dict[str, ShellMeasure] = {family: lazy.get() for family, lazy in rows("evaluate").items()}
@@ -142,10 +128,10 @@ def evaluate(
     if suites is not None:
         if not ends:
             raise CycloptsError(msg="The end of a sentence is in no region; leave out --no-ends.")
-        _judge_suites(model, suites, tokenizer, markers, reading, word_ends=word_ends, show=show)
+        rows("judging shell")["suites"].get()(model, suites, tokenizer, markers, reading, word_ends, show)
         return
     if minimal_pairs is not None:
-        _judge_pairs(model, minimal_pairs, pseudo, tokenizer, markers, reading, ends=ends, show=show)
+        rows("judging shell")["pairs"].get()(model, minimal_pairs, tokenizer, markers, reading, ends, pseudo, show)
         return
     kind = kind_at(model)
     family = None if kind is None else kind.family
@@ -173,54 +159,3 @@ def evaluate(
 def _given(flags: Any) -> list[str]:
     """Return the names of the flags of a kind that were given."""
     return [own.name for own in fields(flags) if getattr(flags, own.name) not in (None, (), own.default)]
-
-
-def _judge_pairs(
-    model: Path,
-    files: tuple[str, ...],
-    pseudo: Pseudo | None,
-    tokenizer: str | None,
-    markers: Markers | None,
-    reading: TextOptions,
-    *,
-    ends: bool,
-    show: ResultOptions,
-) -> None:
-    """Shows the accuracy on the pairs."""
-    from chainrule.models.scoring_model import ScoringModel
-
-    with progress_bar() as progress:
-        judge = open_model(model, tokenizer, markers, progress, kind=ScoringModel)
-        with bad_records(reading, "skip", *files) as bad:
-            judged = judge.judge_pairs(
-                files,
-                progress,
-                ends=ends,
-                pseudo=pseudo,
-                fields=both_fields(reading.reading.field),
-                encoding=reading.reading.encoding,
-                bad_records=bad,
-            )
-    if judge.is_bidirectional:
-        note(f"by pseudo-log-likelihoods, {_PSEUDO[pseudo]}")
-    show.show(judged)
-
-
-def _judge_suites(
-    model: Path,
-    files: tuple[str, ...],
-    tokenizer: str | None,
-    markers: Markers | None,
-    reading: TextOptions,
-    *,
-    word_ends: bool,
-    show: ResultOptions,
-) -> None:
-    """Shows the accuracy on suites."""
-    from chainrule.models.language_models import CausalModel
-
-    with progress_bar() as progress:
-        judge = open_model(model, tokenizer, markers, progress, kind=CausalModel)
-        with bad_records(reading, "skip", *files) as bad:
-            judged = judge.judge_suites(files, progress, word_ends=word_ends, bad_records=bad)
-    show.show(judged)

@@ -281,7 +281,7 @@ def bad_records(flags: Any, default: BadRule, *inputs: str | os.PathLike[str]) -
         yield bad
     for message in bad.notes():
         note(message)
-    if bad and not given.keys() & set(RECORD_FLAGS):
+    if bad.count and not given.keys() & set(RECORD_FLAGS):
         note("--bad-records stop stops at the first, --bad-records-out FILE.jsonl keeps them")
 
 

@@ -94,8 +94,9 @@ class ReadingTimes:
     were asked for. convention: how words end in their surprisals, "uncorrected" without their ends.
     baseline: the regression without surprisals. profiles: correlations of times with a figure of the words at `LAGS`,
     by the figure's name; early: the figures of the next word that times go with, beyond chance. counts: how many times
-    there were, joined, used and left out, by reason. rows: the design matrix, with keys and times. left_out: why a
-    model was not measured, by its name.
+    there were, joined, used and left out, by reason. rows: the design matrix, with keys, times and folds, and ln of the
+    density of each time, by fits to the other folds: of the baseline, and with each model. left_out: why a model was
+    not measured, by its name.
     """
 
     powers: Sequence[Power]
@@ -295,7 +296,7 @@ def _measured(
     times, groups = read.times[rows], read.groups[rows]
     folds = fold_numbers(groups, options.folds)
     baseline = held_out_log_probs(base, times, folds)
-    columns: dict[str, ndarray] = {}
+    columns: dict[str, ndarray] = {"log_density": baseline}
     gains: dict[str, ndarray] = {}
     designs: dict[str, ndarray] = {}
     left_out: dict[str, str] = {}
@@ -304,11 +305,13 @@ def _measured(
         own = np.column_stack([values[rows - k] for k in range(options.previous + 1)])
         design = np.column_stack([base, own])
         try:
-            gains[name] = held_out_log_probs(design, times, folds) - baseline
+            densities = held_out_log_probs(design, times, folds)
+            gains[name] = densities - baseline
         except SettingError as error:
             left_out[name] = str(error)
             continue
         designs[name] = design
+        columns[f"{name}_log_density"] = densities
         columns |= {f"{name}_surprisal" + f"_prev{k}" * (k > 0): own[:, k] for k in range(options.previous + 1)}
     if not gains:
         raise SettingError("; ".join(f"{name}: {why}" for name, why in left_out.items()))
@@ -329,7 +332,14 @@ def _measured(
     profiles = {name: lag_profile(read.times, values, read.stories) for name, values in around.items()}
     time = f"log_{options.time}" if options.log else options.time
     table = [
-        {**read.keys[i], options.word: read.words[i], time: times[row], "group": int(groups[row]), **values}
+        {
+            **read.keys[i],
+            options.word: read.words[i],
+            time: times[row],
+            "group": int(groups[row]),
+            "fold": int(folds[row]),
+            **values,
+        }
         for row, (i, values) in enumerate(
             zip(rows.tolist(), _as_rows({**dict(zip(names[1:], base.T[1:], strict=True)), **columns}), strict=True)
         )

@@ -29,7 +29,11 @@ def reading(
     text: Annotated[str, FILE, Parameter(help="All words in the order of reading, one a row, with the same key.")],
     output: Annotated[
         Path | None,
-        Parameter(name=("--output", "-o"), help="Write the design matrix, for R: .csv, .tsv, .jsonl or .parquet."),
+        Parameter(
+            name=("--output", "-o"),
+            help="Write a row for each word, for R: predictors, and ln of the density of its time by each model: "
+            ".csv, .tsv, .jsonl or .parquet.",
+        ),
     ] = None,
     plot: Annotated[
         Path | None, Parameter(help="Plot gain against bits per byte to a .pdf, .png or .svg file.")

@@ -41,13 +41,18 @@ class BadRecords:
         return cls(options.bad_records or default, options.bad_records_out)
 
     def __call__(self, error: TextError) -> None:
-        if self._options.bad_records == "stop":
+        if self.rule == "stop":
             raise error
         self._errors.setdefault(str(error), error)
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
         """How many records were skipped."""
         return len(self._errors)
+
+    @property
+    def rule(self) -> BadRule:
+        return self._options.bad_records or "stop"
 
     @property
     def keeps(self) -> bool:
@@ -88,7 +93,7 @@ class BadRecords:
             others = f" and {count_of(len(own) - 1, 'other record')}" if len(own) > 1 else ""
             yield f"{own[0]}{others}: {reason}".removeprefix(": ")
         if len(places) > 1:
-            yield f"{len(self):,} records were skipped"
+            yield f"{self.count:,} records were skipped"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from chainrule.text.corpus.bad_records import BadRecords
 from chainrule.text.corpus.block import Block, byte_array
 from chainrule.text.corpus.plain_text import file_block, line_blocks
 from chainrule.text.corpus.reading import Reading, may_hold, text_suffix
-from chainrule.text.corpus.record_blocks import record_blocks
+from chainrule.text.corpus.record_blocks import parquet_blocks, record_blocks
 from chainrule.text.corpus.streams import STANDARD_INPUT, file_size, open_stream, unreadable
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Corpus:
 
     @property
     def record(self) -> dict[str, Any]:
-        skipped = {"skipped": len(self.bad)} if self.bad else {}
+        skipped = {"skipped": self.bad.count} if self.bad.count else {}
         return {"data": dict(self.digests), "reading": self.reading.record, "repaired": dict(self.repairs), **skipped}
 
     @property
@@ -218,7 +218,7 @@ class Corpus:
         reading, fields = self.reading, self.keeps_fields
         kind = reading.format_of(name)
         if kind == "parquet":
-            from chainrule.text.corpus.parquet import parquet_blocks, parquet_digest
+            from chainrule.text.corpus.parquet import parquet_digest
 
             for block, share in parquet_blocks(name, reading, self.bad, fields=fields or self.bad.keeps):
                 yield block, share * size

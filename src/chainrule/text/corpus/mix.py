@@ -141,7 +141,7 @@ class Mix:
             for key in ("data", "reading", "repaired")
         }
         sized = {} if self.size is None else {"size": self.size}
-        merged |= {"skipped": len(self.bad)} if self.bad else {}
+        merged |= {"skipped": self.bad.count} if self.bad.count else {}
         return {**merged, "mix": {"seed": self.seed, **sized, "texts": [part.as_record() for part in self.ingredients]}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:

@@ -27,6 +27,7 @@ TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # the formats of tables that ar
 # Of the files read from a folder, compressed or not: a table beside texts often describes them.
 SUFFIXES = (".txt", ".jsonl", ".ndjson", ".parquet")
 UTF_8 = "utf-8"
+_SHOWN = 8  # fields named in a message, at most
 TEXT_FIELD = "text"  # of a record, where no other is named
 
 
@@ -194,3 +195,11 @@ def compression_suffix(name: str) -> str:
     """The suffix of a compressed file's name; empty for other files."""
     suffix = PurePath(name.lower()).suffix
     return suffix if suffix in COMPRESSIONS else ""
+
+
+def suggest_fields(names: Any, options: str = "Reading(field=...)") -> str:
+    """Names the fields that exist, for a message that one is missing. options: the settings that choose fields."""
+    shown = [repr(name) for name in list(names)[:_SHOWN]]
+    more = ", ..." if len(names) > _SHOWN else ""
+    which = f"; choose one with {options}" if options else ""
+    return f"there are {', '.join(shown)}{more}{which}" if shown else "the record is empty"

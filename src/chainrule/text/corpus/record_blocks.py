@@ -11,9 +11,11 @@ import numpy as np
 
 from chainrule.errors import TextError
 from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
-from chainrule.text.corpus.reading import FORMATS, text_suffix
-from chainrule.text.corpus.records import bad_record, kind_of_value, stream_records, suggest_fields
-from chainrule.text.corpus.streams import encode_string
+from chainrule.text.corpus.parquet import parquet_rows
+from chainrule.text.corpus.plain_text import DOCUMENT_BYTES, invalid_utf8
+from chainrule.text.corpus.reading import FORMATS, suggest_fields, text_suffix
+from chainrule.text.corpus.records import Record, bad_record, kind_of_value, stream_records
+from chainrule.text.corpus.streams import encode_string, repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -113,6 +115,42 @@ def _text_of(fields: Mapping[str, Any], reading: Reading) -> tuple[bytes, int]:
             f"the field {reading.text_field!r} has \\u{ord(text[error.start]):04x} in it, half of a surrogate pair "
             "and no character; correct it, or set encoding_errors='replace' or encoding_errors='skip'"
         ) from error
+
+
+def parquet_blocks(
+    name: str, reading: Reading, on_bad: OnBad, *, fields: bool = False
+) -> Iterator[tuple[Block, float]]:
+    """The rows of Parquet in blocks, each with the share of rows read so far. The rest is as for `record_blocks`."""
+    done, field = 0, reading.text_field
+    for rows, share in parquet_rows(name, field, whole=fields):
+        documents = Documents(name, "row", reading, fields=[] if fields else None)
+        for number, row in enumerate(rows, done + 1):
+            try:
+                text = _utf8(row[field], reading, documents)
+            except TextError as error:
+                on_bad(bad_record(Record(row, f"{name}, row {number}", number), str(error)))
+            else:
+                documents.add(text, number, {**row, field: text.decode()} if fields else None)
+        done += len(rows)
+        if block := documents.block():
+            yield block, share
+
+
+def _utf8(value: bytes | None, reading: Reading, documents: Documents) -> bytes:
+    """Raises TextError, which does not name the row."""
+    if value is None:
+        raise TextError(f"the field {reading.text_field!r} is null, expected a string")
+    if len(value) > DOCUMENT_BYTES:
+        raise TextError(f"is longer than {DOCUMENT_BYTES:,} bytes, the most that a document may have")
+    try:
+        value.decode()
+    except UnicodeDecodeError as error:
+        text = np.frombuffer(value, np.uint8)
+        if reading.encoding_errors == "strict":
+            raise invalid_utf8(text, f"byte 0x{value[error.start]:02x} at offset {error.start} of the field") from error
+        value, places = repair(text, reading.encoding_errors)
+        documents.repaired += places
+    return value
 
 
 def after_fields(own: dict[str, Any], fields: Mapping[str, Any], text_field: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from chainrule.base.tables import count_of
 from chainrule.errors import TextError
 from chainrule.text.corpus.csv_table import rows_by_block
 from chainrule.text.corpus.plain_text import line_blocks
-from chainrule.text.corpus.reading import FORMATS, UTF_8, text_suffix
+from chainrule.text.corpus.reading import FORMATS, UTF_8, suggest_fields, text_suffix
 from chainrule.text.corpus.streams import open_stream
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 _JSON = json.JSONDecoder()
 _ANY_NUMBERS = json.JSONDecoder(parse_int=float)  # Python's integers refuse numbers of more than 4300 digits
-_SHOWN = 8  # fields named in a message, at most
 
 
 class Record(NamedTuple):
@@ -76,9 +75,10 @@ def read_records(
     JSON object, a row with more or fewer cells than columns.
     """
     if text_suffix(name) == ".parquet":
-        from chainrule.text.corpus.parquet import parquet_records
+        from chainrule.text.corpus.parquet import parquet_rows
 
-        yield from parquet_records(name)
+        rows = chain.from_iterable(rows for rows, _ in parquet_rows(name))
+        yield from (Record(fields, f"{name}, row {number}", number) for number, fields in enumerate(rows, 1))
         return
     kinds: dict[str, Format] = {**FORMATS, ".json": "json", ".tsv": "table"}
     with open_stream(name, encoding) as stream:
@@ -271,11 +271,3 @@ def as_written(value: Any) -> Any:
 def _text(value: Any) -> str:
     value = as_written(value)
     return "" if value is None else str(value).strip()
-
-
-def suggest_fields(names: Any, options: str = "Reading(field=...)") -> str:
-    """Names the fields that exist, for a message that one is missing. options: the settings that choose fields."""
-    shown = [repr(name) for name in list(names)[:_SHOWN]]
-    more = ", ..." if len(names) > _SHOWN else ""
-    which = f"; choose one with {options}" if options else ""
-    return f"there are {', '.join(shown)}{more}{which}" if shown else "the record is empty"

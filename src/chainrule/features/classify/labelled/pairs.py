@@ -17,8 +17,8 @@ from chainrule.base.arguments import as_list
 from chainrule.errors import SettingError, TextError
 from chainrule.features.classify.labelled.texts import Labelled, names_column
 from chainrule.kinds import Table
-from chainrule.text.corpus.reading import UTF_8, check_encoding, text_suffix
-from chainrule.text.corpus.records import as_written, raise_error, read_items, suggest_fields
+from chainrule.text.corpus.reading import UTF_8, check_encoding, suggest_fields, text_suffix
+from chainrule.text.corpus.records import as_written, raise_error, read_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

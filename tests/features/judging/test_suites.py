@@ -13,7 +13,7 @@ import pytest
 import chainrule as library
 from chainrule.errors import TextError
 from chainrule.evaluation.resampling import wilson_interval
-from chainrule.evaluation.suites import holds, parse_formula, read_suite, region_bits
+from chainrule.features.judging.suites import holds, parse_formula, read_suite, region_bits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

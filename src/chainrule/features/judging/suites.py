@@ -161,7 +161,7 @@ class JudgedSuites:
         return [item for suite in self.suites for item in suite.items]
 
 
-def judge_suites(suites: Sequence[Suite], score_regions: ScoreRegions, progress: Progress = silent) -> JudgedSuites:
+def _judged(suites: Sequence[Suite], score_regions: ScoreRegions, progress: Progress = silent) -> JudgedSuites:
     """The accuracy on each suite. score_regions: a function from sentences, as regions, to the bits of each region."""
     pairs = [(item, name) for suite in suites for item in suite.items for name in item.conditions]
     sentences = [list(item.conditions[name].values()) for item, name in pairs]
@@ -172,6 +172,22 @@ def judge_suites(suites: Sequence[Suite], score_regions: ScoreRegions, progress:
         for (item, name), row in zip(pairs[first : first + _TOGETHER], rows, strict=True):
             bits.setdefault(id(item), {})[name] = dict(zip(item.conditions[name], row.tolist(), strict=True))
     return JudgedSuites([_judge(suite, [bits[id(item)] for item in suite.items]) for suite in suites])
+
+
+def judge_suites(model: Any, names: Sequence[str], progress: Progress, word_ends: bool, on_bad: OnBad) -> JudgedSuites:
+    """As `CausalModel.judge_suites`, for files."""
+    suites: list[Suite] = []
+    for name in names:
+        suite = read_suite(name, on_bad)
+        for other, known in zip(names, suites, strict=False):
+            if (known.formulas, known.items) == (suite.formulas, suite.items):
+                raise TextError(f"{name}: is the same suite as {other}, and would be counted twice; leave one out")
+        suites.append(suite)
+
+    def score(sentences: Sequence[Sequence[str]]) -> list[Float64[ndarray, " regions"]]:
+        return region_bits(model.language_model, model.speller, model.tokenizer, sentences, word_ends=word_ends)
+
+    return _judged(suites, score, progress)
 
 
 def _judge(suite: Suite, bits: Sequence[Bits]) -> SuiteAccuracy:

@@ -6,7 +6,6 @@ complete. References and sources are in a text, line by line or keyed by the lis
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
@@ -16,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, cast, get_args
 
 from chainrule.base.files import compressing, replace_file, sync_folder
 from chainrule.base.progress import Progress, silent
@@ -29,8 +28,8 @@ from chainrule.features.rescore.lattice_formats import (
     read_slf_lattices,
     read_symbols,
 )
-from chainrule.features.rescore.nbest import lines_of
-from chainrule.features.rescore.nbest_formats import (
+from chainrule.features.rescore.lists.nbest import lines_of
+from chainrule.features.rescore.lists.nbest_formats import (
     ScoreFiles,
     espnet_folders,
     looks_like_srilm,
@@ -44,16 +43,20 @@ from chainrule.features.rescore.nbest_formats import (
     write_moses_list,
     write_srilm_list,
 )
-from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.features.rescore.lists.table_lists import read_table_lists
+from chainrule.text.corpus.reading import FORMATS, TABLES, text_suffix
+from chainrule.text.corpus.records import raise_error
 from chainrule.text.corpus.streams import STANDARD_INPUT
+from chainrule.text.corpus.writing import table_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from io import BufferedReader
 
     from chainrule.features.rescore.config import ListFormat
     from chainrule.features.rescore.lattices import Lattice, Unreadable
-    from chainrule.features.rescore.nbest import Line, NBestList
+    from chainrule.features.rescore.lists.nbest import Line, NBestList
+    from chainrule.text.corpus.records import OnBad
 
 # Formats whose other files, such as references, are keyed by the lists' ids, too.
 LATTICES: tuple[LatticeFormat, ...] = get_args(LatticeFormat)
@@ -75,6 +78,8 @@ def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
         return "espnet" if espnet_folders(name) else "slf" if _is_slf_folder(name) else "srilm"
     if FORMATS.get(text_suffix(name)) == "json":
         return "json"
+    if text_suffix(name) in TABLES:
+        return "table"
     if files.scores or files.costs:
         return "kaldi"
     lines = _first_lines(name, 2)
@@ -91,12 +96,14 @@ def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
         return "slf"
     if looks_like_kaldi_lattices(_first_lines(name, _MOST_EMPTY)):
         return "kaldi-lattice"
+    if line.count("\t") > 1:
+        return "table"
     if _NUMBERED.match(line):
         return "kaldi"
     raise TextError(
-        f"{name}: is in no known format of n-best lists or lattices; expected JSON lines, Moses' id ||| text ||| "
-        "features ||| score, a Kaldi text with score files, an ESPnet folder, SRILM's lists, Kaldi's text lattices or "
-        "HTK's SLF; or name the format with format=..."
+        f"{name}: is in no known format of n-best lists or lattices; expected JSON lines, a table of id, text, score, "
+        "Moses' id ||| text ||| features ||| score, a Kaldi text with score files, an ESPnet folder, SRILM's lists, "
+        "Kaldi's text lattices or HTK's SLF; or name the format with format=..."
     )
 
 
@@ -128,10 +135,17 @@ def read_lattices(
 
 
 def read_lists(
-    name: str, kind: ListFormat, files: ScoreFiles = NO_FILES, progress: Progress = silent
+    name: str,
+    kind: ListFormat,
+    files: ScoreFiles = NO_FILES,
+    progress: Progress = silent,
+    on_bad: OnBad = raise_error,
 ) -> Iterator[NBestList]:
-    """The lists of a source, at least one; all have the same scores. Raises TextError with file and line."""
-    return with_equal_names(name, _read(name, kind, files, progress))
+    """The lists of a source, at least one; all have the same scores. Raises TextError with file and line.
+
+    on_bad: gets what is wrong with a line of JSON or a row of a table, which is left out.
+    """
+    return with_equal_names(name, _read(name, kind, files, progress, on_bad))
 
 
 def with_equal_names(name: str, lists: Iterable[NBestList]) -> Iterator[NBestList]:
@@ -147,14 +161,16 @@ def with_equal_names(name: str, lists: Iterable[NBestList]) -> Iterator[NBestLis
         raise TextError(_EMPTY.format(name))
 
 
-def holds_json(name: str) -> bool:
-    """Whether a file holds JSON lines, by its name or its first line. Raises TextError."""
-    return FORMATS.get(text_suffix(name)) == "json" or _first_line(name).startswith("{")
+def holds_lists(name: str) -> bool:
+    """Whether a file holds lists as JSON lines or a table, by its name or its first line. Raises TextError."""
+    return text_suffix(name) in (*FORMATS, *TABLES) or _first_line(name).startswith("{")
 
 
-def _read(name: str, kind: ListFormat, files: ScoreFiles, progress: Progress) -> Iterator[NBestList]:
+def _read(name: str, kind: ListFormat, files: ScoreFiles, progress: Progress, on_bad: OnBad) -> Iterator[NBestList]:
     if kind == "json":
-        return read_json_lists(name, progress)
+        return read_json_lists(name, progress, on_bad)
+    if kind == "table":
+        return read_table_lists(name, files, on_bad)
     if kind == "moses":
         return read_moses_lists(name, progress)
     if kind == "kaldi":
@@ -192,12 +208,16 @@ class ListWriter(Protocol):
 
 @contextmanager
 def list_writer(path: Path, kind: ListFormat, models: Sequence[str]) -> Iterator[ListWriter]:
-    """A writer for a format; JSON lines if the name says so. Raises OutputError, SettingError.
+    """A writer for a format; JSON lines or a table if the name says so. Raises OutputError, SettingError.
 
     Formats with several files become a new folder.
     """
     if FORMATS.get(text_suffix(str(path))) == "json":
         kind = "json"
+    elif text_suffix(str(path)) in TABLES or kind == "table":
+        with table_file(path) as write:
+            yield _TableOfLists(write)
+        return
     if kind in ("json", "moses"):
         with replace_file(path) as raw, compressing(raw, path) as file:
             yield _OneFile(file, kind)
@@ -214,13 +234,25 @@ def list_writer(path: Path, kind: ListFormat, models: Sequence[str]) -> Iterator
             yield _KaldiFolder(folder, stack)
 
 
-def write_best(file: BinaryIO, nbest: NBestList, text: str, *, as_json: bool, with_id: bool) -> None:
-    """Writes a chosen hypothesis as a line: the text alone, `id text`, or a JSON object."""
-    if as_json:
-        line = json.dumps({"id": nbest.id, "text": text}, ensure_ascii=False)
-    else:
-        line = f"{nbest.id} {text}".rstrip() if with_id else text
+def write_best(file: BinaryIO, nbest: NBestList, text: str, *, with_id: bool) -> None:
+    """Writes a chosen hypothesis as a line: the text alone, or `id text`."""
+    line = f"{nbest.id} {text}".rstrip() if with_id else text
     file.write(line.encode() + b"\n")
+
+
+class _TableOfLists:
+    """A row for each hypothesis."""
+
+    def __init__(self, write: Callable[[Mapping[str, Sequence[Any]]], None]) -> None:
+        self._write = write
+
+    def write(self, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]) -> None:
+        given = {"reference": nbest.reference, "source": nbest.source}
+        for i in order:
+            row = {"id": nbest.id, "text": nbest.texts[i]}
+            row |= {name: value for name, value in given.items() if value is not None}
+            row |= nbest.others[i] if nbest.others else {}
+            self._write({name: [value] for name, value in (row | {own: scores[own][i] for own in scores}).items()})
 
 
 class _OneFile:

@@ -11,18 +11,21 @@ import dataclasses
 import os
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import text_table
-from chainrule.errors import TextError
-from chainrule.evaluation.resampling import share_cells, wilson_interval
+from chainrule.errors import SettingError, TextError
+from chainrule.evaluation.classification import Accuracy
+from chainrule.evaluation.pseudo_likelihood import Pseudo, pseudo_log_likelihoods
+from chainrule.evaluation.resampling import share_cells
+from chainrule.evaluation.token_scores import score_documents
 from chainrule.protocol import END, UNKNOWN
-from chainrule.text.corpus.reading import FORMATS, TABLES, UTF_8, text_suffix
+from chainrule.text.corpus.reading import FORMATS, TABLES, UTF_8, suggest_fields, text_suffix
 from chainrule.text.corpus.record_blocks import fields_beside
-from chainrule.text.corpus.records import Record, as_written, raise_error, read_field, read_items, suggest_fields
+from chainrule.text.corpus.records import Record, as_written, raise_error, read_field, read_items
 from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -58,32 +61,6 @@ class MinimalPair:
     set: str
     field: str
     record: Record = dataclasses.field(default=Record({}, "a pair"), compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """How often the good sentence wins; a tie counts as half a win."""
-
-    pairs: int
-    wins: int
-    ties: int
-
-    @property
-    def share(self) -> float:
-        return (self.wins + self.ties / 2) / self.pairs
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval; ties widen it slightly."""
-        return wilson_interval(self.share, self.pairs)
-
-    def figures(self) -> dict[str, float]:
-        """The accuracy with its interval, by name."""
-        low, high = self.interval
-        return {"accuracy": self.share, "low": low, "high": high}
-
-    def as_json(self) -> dict[str, Any]:
-        return {**self.figures(), "ties": self.ties}
 
 
 @dataclass(frozen=True)
@@ -267,6 +244,35 @@ def judge(
                 groups.setdefault((kind, name), []).append(i)
     by_group = [GroupAccuracy(*group, _accuracies(good[:, rows], bad[:, rows])) for group, rows in groups.items()]
     return JudgedPairs([*by_group, GroupAccuracy("all", "", _accuracies(good, bad))], pairs, good, bad, sizes)
+
+
+def judge_pairs(
+    model: Any,
+    names: Sequence[str],
+    progress: Progress,
+    ends: bool,
+    pseudo: Pseudo | None,
+    fields: tuple[str, str] | None,
+    encoding: str,
+    on_bad: OnBad,
+) -> JudgedPairs:
+    """As `ScoringModel.judge_pairs`, for files."""
+    fills = model.is_bidirectional
+    if pseudo is not None and pseudo not in get_args(Pseudo):
+        raise SettingError(f"pseudo is {pseudo!r}; expected {' or '.join(get_args(Pseudo))}")
+    if pseudo is not None and not fills:
+        raise SettingError(
+            f"a model of family {model.family!r} has no pseudo-log-likelihoods; leave pseudo out, which is for "
+            "bidirectional networks"
+        )
+
+    def score(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
+        if fills:
+            return pseudo_log_likelihoods(model.engine, model.speller, model.tokenizer, texts, pseudo)
+        return score_documents(model.engine, model.speller, model.tokenizer.encode_texts(texts), end=ends)
+
+    pairs = read_pairs(names, on_bad, fields, encoding=encoding)
+    return judge(pairs, score, progress, ends=ends and not fills, tokenizer=model.tokenizer)
 
 
 def _pair(record: Record, name: str, wanted: Sequence[Sequence[str]]) -> MinimalPair:

@@ -12,7 +12,8 @@ import pytest
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.evaluation.minimal_pairs import RULES, Accuracy, MinimalPair, judge, read_pairs
+from chainrule.evaluation.classification import Accuracy
+from chainrule.features.judging.minimal_pairs import RULES, MinimalPair, judge, read_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

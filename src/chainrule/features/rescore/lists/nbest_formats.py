@@ -39,22 +39,30 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from chainrule.base.json import finite
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
-from chainrule.features.rescore.nbest import SCORE, Line, NBestList, finite_score, lines_of
+from chainrule.features.rescore.lists.nbest import SCORE, Line, NBestList, finite_score, lines_of
 from chainrule.text.corpus.reading import COMPRESSIONS
+from chainrule.text.corpus.records import raise_error
 from chainrule.text.numbers import number_of, whole_number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from chainrule.text.corpus.records import OnBad
+
 _JSON = json.JSONDecoder(parse_int=float)  # Python's integers refuse numbers of more than 4300 digits
 _WRITTEN = json.JSONEncoder(ensure_ascii=False)
 
 
-def read_json_lists(name: str, progress: Progress) -> Iterator[NBestList]:
-    """Reads the lists of a file. Raises TextError with file and line."""
+def read_json_lists(name: str, progress: Progress, on_bad: OnBad = raise_error) -> Iterator[NBestList]:
+    """Reads the lists of a file. on_bad: gets a TextError with file and line for each that is left out."""
     for line in lines_of(name, progress):
         if line.text and not line.text.isspace():
-            yield _parsed(line)
+            try:
+                nbest = _parsed(line)
+            except TextError as error:
+                on_bad(error)
+            else:
+                yield nbest
 
 
 def write_json_list(
@@ -91,14 +99,14 @@ def _parsed(line: Line) -> NBestList:
     if not hypotheses:
         raise line.error("the list has no hypothesis; leave the list out, or give it one, even with an empty text")
     reference, source = (
-        None if record.get(name) is None else _text(record[name], line, f"the {name}")
+        None if record.get(name) is None else one_line(record[name], line, f"the {name}")
         for name in ("reference", "source")
     )
     texts, rows = [], []
     for i, hypothesis in enumerate(hypotheses, 1):
         if not isinstance(hypothesis, dict) or "text" not in hypothesis:
             raise line.error(f"hypothesis {i} has no text; expected an object with text and score")
-        texts.append(_text(hypothesis["text"], line, f"the text of hypothesis {i}"))
+        texts.append(one_line(hypothesis["text"], line, f"the text of hypothesis {i}"))
         rows.append(_scores(hypothesis, line, i))
         if rows[-1].keys() != rows[0].keys():
             missing = sorted(rows[0].keys() ^ rows[-1].keys())[0]
@@ -125,7 +133,7 @@ def _id(record: dict[str, Any], line: Line) -> str:
     return key
 
 
-def _text(value: object, line: Line, what: str) -> str:
+def one_line(value: object, line: Line, what: str) -> str:
     """A text without line ends, since the best hypotheses are written one to a line."""
     if not isinstance(value, str):
         raise line.error(f"{what} is not a string")
@@ -287,7 +295,7 @@ _TENSOR = re.compile(r"tensor\((.+)\)")
 
 @dataclass(frozen=True)
 class ScoreFiles:
-    """The score files of a Kaldi text, by the name of the score; lower costs are better."""
+    """The score files of a Kaldi text, or columns of a table, by the name of the score; lower costs are better."""
 
     scores: Mapping[str, str]
     costs: Mapping[str, str]
