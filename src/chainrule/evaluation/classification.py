@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -61,6 +61,7 @@ class Classification:
     items: a row for each labelled unit, as `to_records` gives them.
     """
 
+    row_of: ClassVar[str] = "label"
     labels: tuple[str, ...]  # labels that do not occur in training come last
     confusion: Int64[ndarray, "labels labels"]
     nats: float  # the mean of -log P(true label) over examples whose label occurs in training

@@ -214,8 +214,7 @@ def note_repairs(*sources: Source) -> None:
         note(f"{name}: not UTF-8 in {count_of(places, 'place')}, replaced or skipped as you asked")
     with_bad: list[Any] = [own for own in sources if isinstance(own, Corpus) or "mix" in own.record]
     for bad in {id(own.bad): own.bad for own in with_bad}.values():
-        for message in bad.notes():
-            note(message)
+        note_skipped(bad)
     for source in sources:
         for name, tables in unread_tables(source).items() if isinstance(source, Corpus) else ():
             note(f"{name}: {count_of(tables, '.csv file')} not read; --suffixes .txt .csv reads such files of folders")
@@ -264,6 +263,14 @@ def check_text_target(path: Path, source: ReadSource | None, *, overwrite: bool)
     check_new_file(path, overwrite=overwrite, inputs=[] if source is None else source.paths)
 
 
+def note_skipped(bad: BadRecords) -> None:
+    """Notes what is wrong with the records that were skipped."""
+    from chainrule.cli.shared.wrong_usage import with_flags
+
+    for message in bad.notes():
+        note(with_flags(message))
+
+
 @contextmanager
 def bad_records(flags: Any, default: BadRule, *inputs: str | os.PathLike[str]) -> Iterator[BadRecords]:
     """A callback for bad records, which are noted, and written to their file, at the end. flags: may have those of
@@ -279,8 +286,7 @@ def bad_records(flags: Any, default: BadRule, *inputs: str | os.PathLike[str]) -
     check_table(None if out is None else Path(out), *inputs, overwrite=True)
     with BadRecords.of(options, default) as bad:
         yield bad
-    for message in bad.notes():
-        note(message)
+    note_skipped(bad)
     if bad.count and not given.keys() & set(RECORD_FLAGS):
         note("--bad-records stop stops at the first, --bad-records-out FILE.jsonl keeps them")
 

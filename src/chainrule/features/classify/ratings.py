@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class RatingMeasurement:
     A correlation is NaN where there are fewer than three examples, or all ratings are equal.
     """
 
+    row_of: ClassVar[str] = "pair"
     examples: int
     pearson: float
     pearson_interval: tuple[float, float]

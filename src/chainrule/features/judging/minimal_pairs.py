@@ -11,7 +11,7 @@ import dataclasses
 import os
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 
@@ -87,6 +87,7 @@ class JudgedPairs:
     good, bad: the scores of the sentences by each rule, in nats. tokens: how many the scores sum over.
     """
 
+    row_of: ClassVar[str] = "pair"
     groups: list[GroupAccuracy]
     pairs: Sequence[MinimalPair] = field(repr=False)
     good: Scores = field(repr=False)

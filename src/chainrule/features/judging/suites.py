@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -134,6 +134,7 @@ class SuiteAccuracy:
 class JudgedSuites:
     """The accuracy on each suite, over which it iterates; and what each item got."""
 
+    row_of: ClassVar[str] = "item"
     suites: list[SuiteAccuracy]
 
     def __iter__(self) -> Iterator[SuiteAccuracy]:

@@ -118,7 +118,7 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions, on_b
         if time <= 0:
             raise TextError(
                 f"{record.location}: {options.time} is {time:g}; expected a time above 0: leave out the rows of words "
-                "that have none, such as skipped ones"
+                "that have none, such as skipped ones, or set bad_records='skip'"
             )
         used.add(entry)
         target = i + options.shift
@@ -234,6 +234,7 @@ def _number(record: Record, name: str, *, empty: bool = False) -> float:
         found = repr(value) if value.strip() else "empty"
         raise TextError(
             f"{record.location}: {name} is {found}; expected a number: leave out the rows of words that have none"
+            + ("" if empty else ", or set bad_records='skip'")
         )
     return number
 

@@ -48,8 +48,10 @@ def read_table_lists(name: str, files: ScoreFiles, on_bad: OnBad = raise_error) 
             raise TextError(f"the id is {key!r}; expected a text without white space")
         missing = next((column for column, _ in columns.values() if column not in record.fields), None)
         if missing is not None:
-            advice = suggest_fields(record.fields, "scores={'acoustic': ...} or costs={...}")
-            raise TextError(f"there is no column {missing!r} with a score; {advice}")
+            known = suggest_fields(record.fields, "")
+            raise TextError(
+                f"there is no column {missing!r} of scores; {known}; name others with scores=... or costs=..."
+            )
         scores = {
             score: sign * finite_score(record.fields[column], line, f"the {score}")
             for score, (column, sign) in columns.items()

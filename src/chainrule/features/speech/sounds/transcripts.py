@@ -23,7 +23,7 @@ from chainrule.errors import TextError
 from chainrule.features.speech.sounds.features import HOP_SECONDS, log_mel
 from chainrule.features.speech.sounds.sound import SUFFIXES, read_sound
 from chainrule.text.corpus.plain_text import lines_of
-from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.corpus.reading import FORMATS, suggest_fields, text_suffix
 from chainrule.text.corpus.records import Record, bad_record, items_of, raise_error, read_records
 
 if TYPE_CHECKING:
@@ -160,7 +160,10 @@ def _in_records(name: str, on_bad: OnBad) -> Iterator[_Line]:
         names = [cell.lower() for cell in cells]
         if all(set(keys) & set(names) for keys in (_PATHS, _TEXTS)):
             return names, True
-        return (_PATHS[0], _TEXTS[0]), False
+        if len(cells) == 2:
+            return (_PATHS[0], _TEXTS[0]), False
+        expected = f"a path ({', '.join(_PATHS)}) and a text ({', '.join(_TEXTS)})"
+        raise TextError(f"{place}: expected columns with the names of {expected}; {suggest_fields(cells, '')}")
 
     def read(record: Record) -> _Line:
         fields = record.fields

@@ -15,6 +15,7 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.features.vision.pictures.boxes import BoxLabels, boxes_framed, boxes_of_record, check_boxes
 from chainrule.features.vision.pictures.picture import Picture, as_picture, fit_to_frame
+from chainrule.text.corpus.reading import suggest_fields
 from chainrule.text.corpus.records import raise_error, read_items
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _captions(record: Mapping[str, Any], place: str) -> tuple[str, ...]:
     """Raises TextError."""
     field = next((field for field in _TEXTS if field in record), None)
     if field is None:
-        raise TextError(f"{place}: the picture has no caption; expected a line such as {_EXAMPLE}")
+        raise TextError(f"{place}: the picture has no caption; {suggest_fields(record, '')}; expected {_EXAMPLE}")
     given = record[field]
     captions = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else given
     _check_texts(captions, place)
@@ -133,7 +134,7 @@ def _path(record: Mapping[str, Any], place: str) -> str:
     """Raises TextError."""
     field = next((field for field in _PATHS if field in record), None)
     if field is None:
-        raise TextError(f"{place}: the captions have no picture; expected a line such as {_EXAMPLE}")
+        raise TextError(f"{place}: the captions have no picture; {suggest_fields(record, '')}; expected {_EXAMPLE}")
     path = record[field]
     if not isinstance(path, str) or not path:
         raise TextError(f"{place}: {field} is {path!r}; expected the path of a JPEG or PNG file")
