@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +18,7 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.options import Flags, Needs, WholeNumber, given_settings, refuse
-from chainrule.cli.shared.screen import note
+from chainrule.cli.shared.screen import note, note_at_end
 from chainrule.errors import SettingError
 from chainrule.kinds import rows
 from chainrule.text.corpus.bad_records import BadRecords
@@ -40,8 +40,10 @@ class TextOptions(Flags[Reading]):
 
     @cached_property
     def bad(self) -> BadRecords:
-        """The bad records of all texts that are read with these options."""
-        return BadRecords.of(self.reading)
+        """The bad records of all texts that are read with these options; they are noted when the command has ended."""
+        bad = BadRecords.of(self.reading)
+        note_at_end(partial(note_skipped, bad))
+        return bad
 
     def has_only(self, *names: str) -> bool:
         """Whether no other options are given."""
@@ -150,7 +152,11 @@ class MixOptions:
 
         reading.check_effect(self.names, beside)
         return Mix.of(
-            dict(with_shares("--mix", self.mix)), seed=self.mix_seed, size=self.mix_bytes, reading=reading.reading
+            dict(with_shares("--mix", self.mix)),
+            seed=self.mix_seed,
+            size=self.mix_bytes,
+            reading=reading.reading,
+            bad=reading.bad,
         )
 
 
@@ -204,17 +210,12 @@ def check_read_once(*texts: str | None) -> None:
 
 
 def note_repairs(*sources: Source) -> None:
-    """Notes, after reading, in how many places texts were not UTF-8, which records were skipped, and which tables in
-    folders were not read.
-    """
+    """Notes, after reading, in how many places texts were not UTF-8, and which tables in folders were not read."""
     from chainrule.text.corpus.corpus import Corpus, unread_tables
 
     repaired = {name: places for source in sources for name, places in source.record.get("repaired", {}).items()}
     for name, places in repaired.items():
         note(f"{name}: not UTF-8 in {count_of(places, 'place')}, replaced or skipped as you asked")
-    with_bad: list[Any] = [own for own in sources if isinstance(own, Corpus) or "mix" in own.record]
-    for bad in {id(own.bad): own.bad for own in with_bad}.values():
-        note_skipped(bad)
     for source in sources:
         for name, tables in unread_tables(source).items() if isinstance(source, Corpus) else ():
             note(f"{name}: {count_of(tables, '.csv file')} not read; --suffixes .txt .csv reads such files of folders")

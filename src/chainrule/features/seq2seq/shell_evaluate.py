@@ -13,7 +13,6 @@ from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, given_settings, 
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import bad_records
 from chainrule.features.seq2seq.options import MeasureOptions, TargetBeam
-from chainrule.text.corpus.records import raise_error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +63,7 @@ def measure_seq2seq(model: Path, options: PairsOptions, given: Given) -> None:
     given.show.show(measurement)
 
 
-def read_pairs_for(options: PairsOptions, progress: Progress, bad: OnBad = raise_error) -> Pairs:
+def read_pairs_for(options: PairsOptions, progress: Progress, bad: OnBad) -> Pairs:
     """The pairs. Raises CycloptsError, TextError, SettingError."""
     from chainrule.text.parallel import pairs_of
 

@@ -107,12 +107,13 @@ class Mix:
         seed: int = 0,
         size: int | None = None,
         reading: Reading | None = None,
+        bad: BadRecords | None = None,
     ) -> Mix:
         """A mix of files or folders with the given shares of bytes.
 
         size: in bytes; texts that are too short for their share of it are repeated. By default, the scarcest text is
-        used whole, and no document twice. Raises SettingError if the shares do not add up to one, or a file is named
-        twice; TextError, as `Corpus.of`, and for standard input.
+        used whole, and no document twice. bad: skipped records are added to these. Raises SettingError if the shares do
+        not add up to one, or a file is named twice; TextError, as `Corpus.of`, and for standard input.
         """
         if seed < 0:
             raise SettingError(f"seed is {seed}; expected 0 or more")
@@ -122,7 +123,7 @@ class Mix:
         twice = describe_duplicate([os.fspath(source) for source in shares])
         if twice is not None:
             raise SettingError(f"the mix names {twice}; each text has one share")
-        bad = BadRecords.of(reading or Reading())
+        bad = BadRecords.of(reading or Reading()) if bad is None else bad
         corpora = [Corpus.of(source, reading, bad) for source in shares]
         if any(STANDARD_INPUT in corpus.sources for corpus in corpora):
             raise TextError("standard input, -, cannot be mixed, since a mix reads its texts twice; name a file")

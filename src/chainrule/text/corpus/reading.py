@@ -40,7 +40,10 @@ class RecordOptions(Options):
     """
 
     bad_records: BadRule | None = option(
-        None, "what to do about a record that cannot be read: stop there, or skip it, with a note", reads=BadRule
+        None,
+        "what to do about a record that cannot be read: stop, the default for texts and what is learned from; or skip "
+        "it, with a note, the default for minimal pairs and tests",
+        reads=BadRule,
     )
     bad_records_out: str | None = option(
         None, "write skipped records to this file, with what is wrong: .jsonl, .csv, .tsv or .parquet"
