@@ -26,7 +26,9 @@ def flag(name: str) -> str:
 MIXING = {"--mix", "--mix-bytes", "--mix-seed"}
 RESULT = {"--output", "--overwrite", "--json"}
 CONTEXT = {"--context-words", "--context-tokens"}
-READING = {"--document", "--field", "--encoding", "--encoding-errors", "--suffixes"}  # of all verbs that take texts
+RECORDS = {"--bad-records", "--bad-records-out"}  # of all verbs that read records
+# Of all verbs that take texts.
+READING = {"--document", "--field", "--encoding", "--encoding-errors", "--suffixes", *RECORDS}
 TOKENIZER = {"--tokenizer", "--normalise", "--vocabulary", "--vocabulary-size", "--vocabulary-min-count", "--markers"}
 # The verb of a family has the family's name, but for one.
 NETWORK_VERBS = {
@@ -71,17 +73,20 @@ VERBS = {
     | READING
     | MIXING,
     "train channel": {"PAIRS", "--output", "--rounds", "--channel", "--grammar", "--inflections", "--overwrite"},
-    "train seq2seq": {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
+    "train seq2seq": RECORDS
+    | {"--source", "--target", "--pairs", "--source-field", "--target-field", "--valid", "--output"}
     | {"--resume", "--source-tokenizer", "--vectors", "--source-vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(Seq2SeqConfig) if not is_rare(each)},
-    "train paragraph": {"--pictures", "--encoder", "--regions", "--phrases", "--valid", "--output", "--resume"}
+    "train paragraph": RECORDS
+    | {"--pictures", "--encoder", "--regions", "--phrases", "--valid", "--output", "--resume"}
     | {"--reader", "--discriminator", "--overwrite", "--json"}
     | TOKENIZER
     | TRAINING
     | {flag(each.name) for each in fields(CaptionConfig) if not is_rare(each) and each.name != "decoder"},
-    "train caption": {"--pictures", "--encoder", "--tuned", "--features", "--valid", "--output", "--resume"}
+    "train caption": RECORDS
+    | {"--pictures", "--encoder", "--tuned", "--features", "--valid", "--output", "--resume"}
     | {"--overwrite", "--json", "--regions", "--phrases", "--reader"}
     | TOKENIZER
     | TRAINING
@@ -92,10 +97,12 @@ VERBS = {
         for each in fields(config)
         if not is_rare(each) and each.name not in ("flip", "shift")
     },
-    "train speech": {"TRANSCRIPTS", "--valid", "--output", "--resume", "--strict", "--overwrite", "--json"}
+    "train speech": RECORDS
+    | {"TRANSCRIPTS", "--valid", "--output", "--resume", "--overwrite", "--json"}
     | TRAINING
     | {flag(each.name) for each in fields(SpeechConfig) if not is_rare(each)},
-    "train classifier": {"DATA", "--output", "--network", "--unit", "--test", "--strict", "--resume"}
+    "train classifier": RECORDS
+    | {"DATA", "--output", "--network", "--unit", "--test", "--resume"}
     | {"--field", "--label-field", "--encoding"}
     | {"--vectors", "--fixed-vectors", "--overwrite", "--json"}
     | TOKENIZER
@@ -107,7 +114,7 @@ VERBS = {
     | {flag(each.name) for each in fields(VectorsConfig)}
     | READING
     | MIXING,
-    "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--strict", "--tokenizer", "--markers", "--ends"}
+    "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--tokenizer", "--markers", "--ends"}
     | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", *RESULT, "--label-field"}
     | {"--suite", "--word-ends", "--lm", "--alpha", "--beta"}
@@ -123,10 +130,12 @@ VERBS = {
     | READING
     | MIXING
     | TRAINING,
-    "finetune": {"MODEL", "--data", "--output", "--test", "--strict", "--pairs", "--words", "--resume", "--markers"}
+    "finetune": RECORDS
+    | {"MODEL", "--data", "--output", "--test", "--pairs", "--words", "--resume", "--markers"}
     | {"--field", "--label-field", "--encoding", "--overwrite", "--json"}
     | {flag(each.name) for each in fields(FineTuningConfig)},
-    "prompt": {"MODEL", "--template", "--data", "--choices", "--answer", "--shots", "--examples", "--seeds", "--orders"}
+    "prompt": RECORDS
+    | {"MODEL", "--template", "--data", "--choices", "--answer", "--shots", "--examples", "--seeds", "--orders"}
     | {"--between", "--calibrate", "--normalise", "--match", "--max-tokens", "--show", "--output", "--overwrite"}
     | {"--markers", "--json"},
     "ctc": {"--blank", "--space"}
@@ -136,7 +145,8 @@ VERBS = {
     "transcribe": {"MODEL", "SOUNDS", "--lm", "--greedy", "--words", "--hotwords", "--nbest-out", "--nbest", "--times"}
     | {"--alpha", "--beta", "--beam", "--beam-prune-logp", "--token-min-logp", "--unk-score-offset", "--hotword-weight"}
     | {*RESULT},
-    "rank": {
+    "rank": RECORDS
+    | {
         "MODEL",
         "--queries",
         "--documents",
@@ -148,7 +158,7 @@ VERBS = {
         "--markers",
         *RESULT,
     },
-    "classify": {"MODEL", "TEXT", "--data", "--strict", "--markers", "--page", *RESULT} | {"--label-field"} | READING,
+    "classify": {"MODEL", "TEXT", "--data", "--markers", "--page", *RESULT} | {"--label-field"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", *RESULT},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
     | {"--markers", "--overwrite"}
@@ -251,7 +261,8 @@ VERBS = {
         "--lexicon",
         "--regex",
     },
-    "reading": {"TIMES", "MODELS", "--text", "--output", "--plot", "--overwrite", "--json"}
+    "reading": RECORDS
+    | {"TIMES", "MODELS", "--text", "--output", "--plot", "--overwrite", "--json"}
     | {"--frequencies", "--word", "--time", "--key", "--story", "--by", "--shift", "--previous", "--folds", "--log"}
     | {"--surprisals", "--word-ends", "--convention"}
     | CONTEXT,
@@ -283,7 +294,8 @@ VERBS = {
     "filter": {"TEXTS", "--model", "--keep", "--below", "--difference", "--output", "--tokenizer", "--markers"}
     | {"--overwrite", "--json"}
     | READING,
-    "rescore": {"MODELS... LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
+    "rescore": RECORDS
+    | {"MODELS... LISTS", "--model", "--weight", "--weights", "--tune", "--objective", "--restarts", "--seed"}
     | {
         "--weights-out",
         "--sources",

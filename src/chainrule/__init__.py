@@ -130,6 +130,7 @@ _PUBLIC = {
     "features.trees.structures.linearized": ("Treebank",),
     "features.trees.structures.tree": ("LabelledTree", "Tree"),
     "features.trees.structures.tree_files": ("read_trees",),
+    "text.corpus.bad_records": ("BadRecords",),
     "text.corpus.corpus": ("Corpus", "Lines"),
     "text.corpus.mix": ("Mix",),
     "text.corpus.reading": ("Reading",),

@@ -180,6 +180,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.config import NGramConfig as NGramConfig
     from chainrule.protocol import LanguageModel as LanguageModel
     from chainrule.protocol import Scorer as Scorer
+    from chainrule.text.corpus.bad_records import BadRecords as BadRecords
     from chainrule.text.corpus.corpus import Corpus as Corpus
     from chainrule.text.corpus.corpus import Lines as Lines
     from chainrule.text.corpus.mix import Mix as Mix

@@ -7,7 +7,7 @@ or markers='skip'; the command line replaces them with its options.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import os
@@ -26,7 +26,11 @@ class ChainruleError(Exception):
 class TextError(ChainruleError):
     """An input cannot be read: a text that is missing, empty, not UTF-8 or contains a marker such as <s>; a damaged
     picture.
+
+    record: the record of a file that is wrong, if it is one.
     """
+
+    record: Any = None
 
 
 class ModelFormatError(ChainruleError):

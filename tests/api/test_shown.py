@@ -192,13 +192,12 @@ def assert_rows(result, header: list[str], rows: int) -> None:
     assert Text(result._repr_html_()).parts
 
 
-def test_a_classification_is_a_row_and_a_row_for_each_label() -> None:
+def test_a_classification_is_a_row_and_has_one_for_each_label() -> None:
     log_probs = np.log([[0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
     result = measure_classification(["no", "yes"], log_probs, np.array([0, 1, 1]))
     assert result.to_dict()["accuracy"] == pytest.approx(2 / 3)
     assert all(isinstance(value, int | float | None) for value in result.to_dict().values())
-    assert_rows(result, ["label", "examples", "precision", "recall", "f1"], 2)
-    assert result.to_records()[1] == {"label": "yes", "examples": 2, "precision": 1, "recall": 0.5, "f1": 2 / 3}
+    assert result.by_label()[1] == {"label": "yes", "examples": 2, "precision": 1, "recall": 0.5, "f1": 2 / 3}
     assert result.as_json().items() >= result.to_dict().items()
     comparison = LabelComparison((LabelRow("bag", "fresh", result, 10, 0.5),))
     assert comparison.to_records()[0].items() >= {"network": "bag", "accuracy": 2 / 3}.items()
@@ -219,8 +218,11 @@ def test_rescored_lists_are_rows(model, tmp_path) -> None:
     texts = [{"text": "the river", "score": -2.0}, {"text": "a rivet", "score": -1.0}]
     (tmp_path / "lists.jsonl").write_text(json.dumps({"id": "x", "hypotheses": texts, "reference": "the river"}))
     rescored = chainrule.rescore(str(tmp_path / "lists.jsonl"), model, bleu=False)
-    assert_rows(rescored, ["id", "best"], 1)
-    assert rescored.to_records()[0]["id"] == "x"
+    [row] = rescored.to_records()
+    right = row["text"] == "the river"
+    told = {"id": "x", "text_before": "a rivet", "changed": right, "hypotheses": 2, "right": right}
+    assert row.items() >= (told | {"errors": 0 if right else 2, "errors_before": 2, "errors_oracle": 0}).items()
+    assert row["total"] == pytest.approx(row["score"] + row["lm"])
     row = rescored.to_dict()
     # "a rivet" has the higher score of its own: both of its words are wrong
     assert row.items() >= {"lists": 1, "hypotheses": 2, "weight_score": 1.0, "word_error_rate_before": 1.0}.items()

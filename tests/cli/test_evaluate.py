@@ -189,23 +189,25 @@ def test_pairs_that_are_no_pairs_are_noted_or_errors(chainrule, model: Path, pai
     assert [row["pairs"] - before["pairs"] for row, before in zip(result.json, whole, strict=True)] == [1, 0, 0, 1]
     assert result.json[0]["sum"]["ties"] == 1
     notes = result.err.splitlines()
-    assert notes[0] == f"note: {pairs}, line 3: both sentences are 'ka', so that the pair is a tie"
-    assert len(notes) == 11
-    assert notes[-1] == "note: 13 records were left out in all; --strict stops at the first"
-    strict = chainrule("evaluate", model, "--minimal-pairs", pairs, "--strict")
-    assert strict.status == 1
-    assert f"{pairs}, line 3: both sentences" in strict.error
+    assert notes[0].startswith(f"note: {pairs}, line 4 and 11 other records: is not JSON: ")
+    assert notes[1:] == [
+        "note: --bad-records stop stops at the first, --bad-records-out FILE.jsonl keeps them",
+        f"note: {pairs}, line 3: both sentences are the same, so that there is a tie",
+    ]
+    stopped = chainrule("evaluate", model, "--minimal-pairs", pairs, "--bad-records", "stop")
+    assert stopped.status == 1
+    assert f"{pairs}, line 4: is not JSON" in stopped.error
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
         (["heldout", "--minimal-pairs", "pairs.jsonl"], 2, "TEXTS and --minimal-pairs are both given"),
-        (["--minimal-pairs", "pairs.jsonl", "--field", "x"], 2, "are for TEXTS, not for --minimal-pairs"),
+        (["--minimal-pairs", "pairs.jsonl", "--document", "line"], 2, "are for TEXTS, not for --minimal-pairs"),
+        (["--minimal-pairs", "pairs.jsonl", "--field", "x"], 2, "name both columns, with a comma between"),
         (["--minimal-pairs", "missing.jsonl"], 1, "missing.jsonl"),
         (["--minimal-pairs", "-"], 2, "for standard input, name /dev/stdin"),
         ([], 2, "TEXTS is missing"),
-        (["heldout", "--strict"], 2, "--strict is for --minimal-pairs"),
     ],
 )
 def test_what_is_to_be_judged_must_be_said(
@@ -214,6 +216,16 @@ def test_what_is_to_be_judged_must_be_said(
     result = chainrule("evaluate", model, *arguments)
     assert result.status == status
     assert message in result.error
+
+
+def test_rules_for_bad_records_need_records(chainrule, model: Path, heldout: Path, tmp_path: Path) -> None:
+    refused = chainrule("evaluate", model, heldout, "--bad-records", "skip")
+    assert (refused.status, "--bad-records is for records; found plain text alone" in refused.error) == (2, True)
+    refused = chainrule("evaluate", model, "--minimal-pairs", heldout, "--bad-records-out", tmp_path / "bad.txt")
+    assert (refused.status, "the name of a table ends in .csv, .tsv, .jsonl, .parquet" in refused.error) == (1, True)
+    rules = ("--bad-records", "stop", "--bad-records-out", "x.csv")
+    refused = chainrule("evaluate", model, "--minimal-pairs", heldout, *rules)
+    assert "--bad-records-out is for skipped records; set --bad-records skip, too" in refused.error
 
 
 def test_a_document_is_what_it_was_in_training_unless_an_option_says_otherwise(chainrule, tmp_path: Path) -> None:

@@ -145,7 +145,10 @@ def test_suffixes_of_a_second_text_are_no_error(folder: Path, chainrule: Callabl
         (("evaluate", "lm", "--minimal-pairs", "p.jsonl", "--label-field", "x"), "not for --minimal-pairs"),
         (("evaluate", "lm", "--similarity", "p.tsv", "--label-field", "x"), "--similarity is for word vectors"),
         (("evaluate", "lm", "--pairs", "p.tsv", "--label-field", "x"), "--pairs is for a seq2seq model"),
-        (("train", "seq2seq", "--pairs", "p.tsv", "-o", "new", "--source-field", "x"), "are for JSON lines"),
+        (
+            ("train", "seq2seq", "--pairs", "p.tsv", "-o", "new", "--source-field", "x"),
+            "no columns are called 'x' and 'target'",
+        ),
         (
             ("train", "seq2seq", "--pairs", "talks.jsonl", "-o", "new", "--source-field", "x"),
             "talks.jsonl, line 1: the field 'x' is missing",

@@ -10,8 +10,8 @@ import pytest
 from random_networks import random_model
 
 import chainrule
-from chainrule.evaluation.suites import region_bits
 from chainrule.evaluation.surprisal import Contexts
+from chainrule.features.judging.suites import region_bits
 from chainrule.protocol import UNKNOWN
 from chainrule.verbs.scored_texts import word_documents
 

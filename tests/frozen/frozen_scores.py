@@ -116,6 +116,9 @@ def _lists(folder: Path) -> Path:
     return path
 
 
+_LEFT_OUT = ("seconds", "items")  # fields: what differs from run to run, and what repeats the other figures
+
+
 def bits_of(value: Any) -> Any:
     """An answer as JSON, its floating-point numbers in hexadecimal; seconds are left out."""
     if isinstance(value, float | np.floating):
@@ -131,7 +134,7 @@ def bits_of(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | np.integer):
         return value if value is None or isinstance(value, bool) else int(value)
     if dataclasses.is_dataclass(value):
-        return {f.name: bits_of(getattr(value, f.name)) for f in dataclasses.fields(value) if f.name != "seconds"}
+        return {f.name: bits_of(getattr(value, f.name)) for f in dataclasses.fields(value) if f.name not in _LEFT_OUT}
     if hasattr(value, "_asdict"):
         return {name: bits_of(each) for name, each in value._asdict().items() if name != "seconds"}
     if isinstance(value, dict):

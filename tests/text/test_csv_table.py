@@ -75,9 +75,9 @@ def test_fields_stay_beside_their_texts(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
     for name in ("t.jsonl", "t.csv", "t.parquet"):
         for document in (None, "line"):
-            corpus = Corpus.of(tmp_path / name, Reading(document=document))  # type: ignore[arg-type]
+            corpus = Corpus.of(tmp_path / name, Reading(document=document)).with_fields()  # type: ignore[arg-type]
             found = []
-            for block in corpus.blocks_as_they_come(fields=True):
+            for block in corpus.blocks_as_they_come():
                 for piece in block.pieces(16):
                     found += list(zip(piece.documents(), piece.fields or [], strict=True))
             assert [(text, int(fields["id"]), fields["text"]) for text, fields in found] == [

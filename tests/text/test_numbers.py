@@ -10,8 +10,8 @@ from chainrule.errors import TextError
 from chainrule.features.correct.correct import read_lexicon
 from chainrule.features.correct.train_channel import read_error_pairs
 from chainrule.features.reading.word_frequencies import WordFrequencies
-from chainrule.features.rescore.nbest import Line, finite_score
-from chainrule.features.rescore.nbest_formats import looks_like_srilm
+from chainrule.features.rescore.lists.nbest import Line, finite_score
+from chainrule.features.rescore.lists.nbest_formats import looks_like_srilm
 from chainrule.features.vectors.learning.cooccurrences import read_cooccurrence_file
 from chainrule.text.numbers import is_number, number_of, whole_number_of
 

@@ -19,7 +19,7 @@ from chainrule.text.corpus import plain_text
 from chainrule.text.corpus.block import Block
 from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.corpus.reading import Reading
-from chainrule.text.corpus.records import after_fields
+from chainrule.text.corpus.record_blocks import after_fields
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import MarkerError
 
@@ -92,7 +92,7 @@ def test_an_error_about_a_marker_names_the_line(tmp_path: Path) -> None:
         (b'{"text": "a"} {"text": "b"}', "is not JSON: Extra data at column 15"),
         (b'{"text": "a\tb"}', "is not JSON: Invalid control character"),
         (b'{"text": "\\x"}', "is not JSON: Invalid"),
-        (b'"a"', "found a string, expected a JSON object with the field 'text'"),
+        (b'"a"', "found a string, expected a JSON object"),
         (b"[1]", "found a list, expected a JSON object"),
         (b"12", "found a number, expected a JSON object"),
         (b"NaN", "found a number, expected a JSON object"),

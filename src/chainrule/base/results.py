@@ -5,7 +5,7 @@ The shell prints a result, writes it as JSON or writes its rows to a file, and k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +30,15 @@ class Noted(Protocol):
 
     def notes(self) -> Iterable[str]:
         """Return notes for standard error: what was left out, or what to beware of."""
+
+
+@runtime_checkable
+class Itemised(Protocol):
+    """A result whose table has a row for each of many items, and whose text has the figures over all of them: who asks
+    for the table gets the text, too.
+    """
+
+    row_of: ClassVar[str]  # what a row is of
 
 
 class Shown(NamedTuple):

@@ -107,6 +107,9 @@ def run(arguments: list[str], start_seconds: float = 0.0) -> int:
                 check_needs(bound, command)
         command(*bound.args, **bound.kwargs)
         sys.stdout.flush()
+        from chainrule.cli.shared.screen import end_notes
+
+        end_notes()
     except CycloptsError as error:
         from chainrule.cli.shared.wrong_usage import usage_message
 
@@ -237,7 +240,9 @@ def _fail(message: str, status: int, debug: bool) -> int:
     if debug:
         raise
     from chainrule.base.tables import printable
+    from chainrule.cli.shared.screen import end_notes
 
+    end_notes(shown=False)
     print(f"chainrule: {printable(message)}", file=sys.stderr)
     return status
 

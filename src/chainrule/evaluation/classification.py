@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from chainrule.base.json import finite, named_figures
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError
-from chainrule.evaluation.minimal_pairs import Accuracy
-from chainrule.evaluation.resampling import LEVEL
+from chainrule.evaluation.resampling import LEVEL, wilson_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
@@ -30,15 +29,46 @@ _LABELS = 30  # with more, only JSON has the figures of each
 
 
 @dataclass(frozen=True)
-class Classification:
-    """The figures of predicted labels on some examples. confusion: true labels by row, predicted ones by column."""
+class Accuracy:
+    """How often something is right: a label, or the better one of a pair; a tie counts as half a win."""
 
+    pairs: int
+    wins: int
+    ties: int
+
+    @property
+    def share(self) -> float:
+        return (self.wins + self.ties / 2) / self.pairs
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval; ties widen it slightly."""
+        return wilson_interval(self.share, self.pairs)
+
+    def figures(self) -> dict[str, float]:
+        """The accuracy with its interval, by name."""
+        low, high = self.interval
+        return {"accuracy": self.share, "low": low, "high": high}
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.figures(), "ties": self.ties}
+
+
+@dataclass(frozen=True)
+class Classification:
+    """The figures of predicted labels on some examples. confusion: true labels by row, predicted ones by column.
+
+    items: a row for each labelled unit, as `to_records` gives them.
+    """
+
+    row_of: ClassVar[str] = "label"
     labels: tuple[str, ...]  # labels that do not occur in training come last
     confusion: Int64[ndarray, "labels labels"]
     nats: float  # the mean of -log P(true label) over examples whose label occurs in training
     calibration_error: float  # expected calibration error (Guo et al. 2017)
     unseen: dict[str, int] = field(default_factory=dict)  # labels that do not occur in training: their examples
     word_baseline: float | None = None  # accuracy of each word's most frequent label, if requested
+    items: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
 
     @property
     def accuracy(self) -> Accuracy:
@@ -60,7 +90,7 @@ class Classification:
         )
         rows = [
             [row["label"], f"{row['examples']:,}", *(f"{row[name]:.3f}" for name in ("precision", "recall", "f1"))]
-            for row in self.to_records()
+            for row in self.by_label()
         ]
         return html_table(title, ["label", "examples", "precision", "recall", "F1"], rows)
 
@@ -87,7 +117,7 @@ class Classification:
                     *(f"{row[name]:.4f}" for name in ("precision", "recall", "f1")),
                     f"{row['examples']:,}",
                 ]
-                for row in self.to_records()
+                for row in self.by_label()
             ]
             lines.append(text_table(["label", "precision", "recall", "F1", "examples"], cells))
         lines += [f"{times:,} {true} labelled {other}" for true, other, times in self.confused(_CONFUSED)]
@@ -140,8 +170,14 @@ class Classification:
         figures = named_figures(self, ("macro_f1", "nats", "calibration_error", "word_baseline"))
         return {"examples": self.accuracy.pairs, **self.accuracy.figures(), **figures}
 
-    def to_records(self) -> list[dict[str, Any]]:
-        """Return a row for each label, with how many examples have it: for pandas.DataFrame."""
+    def to_records(self) -> list[Mapping[str, Any]]:
+        """A row for each labelled text, word or other unit: its label and the predicted one, ln P of both, and whether
+        it is right: for pandas.DataFrame.
+        """
+        return list(self.items)
+
+    def by_label(self) -> list[dict[str, Any]]:
+        """A row for each label, with how many examples have it."""
         columns = (self.confusion.sum(1), self.precision, self.recall, self.f1)
         rows = zip(self.labels, *(column.tolist() for column in columns), strict=True)
         return [dict(zip(("label", "examples", "precision", "recall", "f1"), row, strict=True)) for row in rows]

@@ -28,12 +28,13 @@ from chainrule.models.families.table import FAMILIES
 from chainrule.models.progress_line import callback, showing, shows_progress
 from chainrule.models.scoring_model import ScoringModel
 from chainrule.protocol import END
+from chainrule.text.corpus.bad_records import collecting
 from chainrule.text.tokenization.tokenizer import MASK, masked_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from jaxtyping import Float64, Int32
+    from jaxtyping import Int32
     from numpy import ndarray
 
     from chainrule.decoding.beam import SearchTree
@@ -41,13 +42,14 @@ if TYPE_CHECKING:
     from chainrule.decoding.completion import Completer, Completion, LastWordCorrector
     from chainrule.decoding.text_generator import SearchedTexts, Text, TextDecoder
     from chainrule.evaluation.measurement import Measurement
-    from chainrule.evaluation.suites import Suite, SuiteAccuracy
     from chainrule.models.drafting import Drafting
     from chainrule.models.model import Model
     from chainrule.models.model_info import ModelParts
     from chainrule.models.progress_line import ProgressOption
     from chainrule.protocol import LanguageModel
+    from chainrule.text.corpus.bad_records import BadRecords
     from chainrule.text.corpus.corpus import Paths, Source
+    from chainrule.text.corpus.reading import BadRule
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
 _SUFFIXES = (".html", ".svg", ".json")
@@ -200,37 +202,25 @@ class CausalModel(ScoringModel):
         progress: ProgressOption = None,
         *,
         word_ends: bool = True,
-        strict: bool = False,
+        bad_records: BadRule | BadRecords = "skip",
         warn: Callable[[str], None] = warnings.warn,
-    ) -> list[SuiteAccuracy]:
-        """Judge test suites of SyntaxGym, a JSON file each: in how many items the predictions hold.
+    ) -> Any:
+        """Judges test suites of SyntaxGym, a JSON file each: in how many items the predictions hold, suite by
+        suite, over which the result iterates; and item by item, its rows (`to_records`).
 
         Surprisals are in bits, unknown words with their spelling; </s> is in no region. A tie is counted as wrong.
-        word_ends: whether a word's end is a part of its region, see `region_bits`. warn: a callback that gets file and
-        item of each item that cannot be judged, which is left out; strict: whether these are errors instead.
-        Raises TextError, also where two files are the same suite, which would be counted twice; MarkerError.
+        word_ends: whether a word's end is a part of its region, see `region_bits`. bad_records: whether an item that
+        cannot be judged stops the reading, or is left out; or what collects such items. warn: a callback that gets what
+        is wrong with these. Raises TextError, also where two files are the same suite, which would be counted twice;
+        MarkerError.
 
         good:  model.judge_suites(["number_orc.json", "cleft.json"])
         """
-        from chainrule.evaluation.suites import judge_suites, read_suite, region_bits
-        from chainrule.text.corpus.records import raise_error
-
         names = [os.fspath(name) for name in ([files] if isinstance(files, str | os.PathLike) else files)]
-        on_bad = raise_error if strict else lambda error: warn(str(error))
         if twice := describe_duplicate(names):
             raise TextError(f"the suites are {twice}, and would be counted twice; name each once")
-        suites: list[Suite] = []
-        for name in names:
-            suite = read_suite(name, on_bad)
-            for other, known in zip(names, suites, strict=False):
-                if (known.formulas, known.items) == (suite.formulas, suite.items):
-                    raise TextError(f"{name}: is the same suite as {other}, and would be counted twice; leave one out")
-            suites.append(suite)
-
-        def score(sentences: Sequence[Sequence[str]]) -> list[Float64[ndarray, " regions"]]:
-            return region_bits(self.language_model, self.speller, self.tokenizer, sentences, word_ends=word_ends)
-
-        return judge_suites(suites, score, callback(progress))
+        with collecting(bad_records, warn) as bad:
+            return rows("judging")["suites"].get()(self, names, callback(progress), word_ends, bad)
 
     @property
     def is_distribution(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from typing import TYPE_CHECKING, ClassVar, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -23,22 +23,25 @@ from chainrule.models.families.table import FAMILIES
 from chainrule.models.model import Model
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 from chainrule.protocol import UNKNOWN
+from chainrule.text.corpus.bad_records import collecting
+from chainrule.text.corpus.reading import UTF_8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtyping import Float32, Float64, Int32, Int64
+    from jaxtyping import Float32, Float64, Int32
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
     from chainrule.evaluation.choices import ChoiceScores
-    from chainrule.evaluation.minimal_pairs import GroupAccuracy
     from chainrule.evaluation.pseudo_likelihood import Pseudo
     from chainrule.evaluation.token_scores import SentenceScores
     from chainrule.models.model_info import ModelParts
     from chainrule.protocol import Scorer
+    from chainrule.text.corpus.bad_records import BadRecords
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Paths
+    from chainrule.text.corpus.reading import BadRule
 
 _WRITTEN_TOGETHER = 64  # prompts
 
@@ -192,40 +195,26 @@ class ScoringModel(Model):
         *,
         ends: bool = True,
         pseudo: Pseudo | None = None,
-        strict: bool = False,
+        fields: tuple[str, str] | None = None,
+        encoding: str = UTF_8,
+        bad_records: BadRule | BadRecords = "skip",
         warn: Callable[[str], None] = warnings.warn,
-    ) -> list[GroupAccuracy]:
-        """Judge minimal pairs, BLiMP's JSON lines: how often the good sentence is likelier, by set, field and in all.
+    ) -> Any:
+        """Judges minimal pairs: how often the good sentence is likelier, by set, field and in all, over which the
+        result iterates; and pair by pair, its rows (`to_records`).
 
-        ends: whether </s> is predicted and counted; it never is by a bidirectional network. pseudo: how such a network
-        scores, see `pseudo_log_likelihoods`. warn: a callback that gets file and line of each pair that cannot be
-        judged, which is left out, and of each whose sentences are equal, which is a tie; strict: whether these are
-        errors instead.
-        Raises TextError, SettingError.
+        files: BLiMP's JSON lines, CSV, TSV or Parquet, or folders of them. fields: the names of the good and the bad
+        sentence there; a table of two columns needs none. ends: whether </s> is predicted and counted; it never is by a
+        bidirectional network. pseudo: how such a network scores, see `pseudo_log_likelihoods`. bad_records: whether a
+        pair that cannot be read stops the reading, or is left out; or what collects such pairs. warn: a callback that
+        gets what is wrong with these. Raises TextError, SettingError.
+
+        good:  model.judge_pairs("pairs.tsv").to_records()
         """
-        from chainrule.evaluation.minimal_pairs import judge, read_pairs
-        from chainrule.evaluation.pseudo_likelihood import Pseudo, pseudo_log_likelihoods
-        from chainrule.evaluation.token_scores import score_documents
-        from chainrule.text.corpus.records import raise_error
-
-        progress, fills = callback(progress), self.is_bidirectional
-        names = [files] if isinstance(files, str | os.PathLike) else files
-        if pseudo is not None and pseudo not in get_args(Pseudo):
-            raise SettingError(f"pseudo is {pseudo!r}; expected {' or '.join(get_args(Pseudo))}")
-        if pseudo is not None and not fills:
-            raise SettingError(
-                f"a model of family {self.family!r} has no pseudo-log-likelihoods; leave pseudo out, which is for "
-                "bidirectional networks"
-            )
-
-        def score(texts: Sequence[str]) -> tuple[Float64[ndarray, " texts"], Int64[ndarray, " texts"]]:
-            if fills:
-                return pseudo_log_likelihoods(self.engine, self.speller, self.tokenizer, texts, pseudo)
-            return score_documents(self.engine, self.speller, self.tokenizer.encode_texts(texts), end=ends)
-
-        on_bad = raise_error if strict else lambda error: warn(str(error))
-        pairs = read_pairs((os.fspath(name) for name in names), on_bad)
-        return judge(pairs, score, progress, ends=ends and not fills, tokenizer=self.tokenizer)
+        names = [os.fspath(name) for name in ([files] if isinstance(files, str | os.PathLike) else files)]
+        with collecting(bad_records, warn) as bad:
+            judge = rows("judging")["pairs"].get()
+            return judge(self, names, callback(progress), ends, pseudo, fields, encoding, bad)
 
     def unknown_words(self, text: str) -> list[str]:
         """Return the tokens of a text that the vocabulary lacks, each once, as they are written. Raises MarkerError."""

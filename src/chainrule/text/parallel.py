@@ -21,8 +21,8 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.corpus.corpus import Corpus, Lines
-from chainrule.text.corpus.reading import Reading
-from chainrule.text.corpus.records import json_objects, suggest_fields
+from chainrule.text.corpus.reading import Reading, suggest_fields
+from chainrule.text.corpus.records import Record, bad_record, raise_error, read_items
 
 if TYPE_CHECKING:
     import os
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.text.corpus.block import Block
+    from chainrule.text.corpus.records import OnBad
 
     File = str | os.PathLike[str]
     Tokens = Int32[ndarray, " T"]
@@ -151,50 +152,88 @@ def parallel(source: Corpus | File, target: Corpus | File, progress: Progress = 
     return _finish(pairs, " and ".join(names), {"data": {**source.record["data"], **target.record["data"]}})
 
 
-def tab_separated(corpus: Corpus, progress: Progress = silent) -> Pairs:
-    """Read lines of a source, a tab and a target. Empty lines count as left out. Raises TextError."""
+def tab_separated(
+    corpus: Corpus,
+    fields: tuple[str, str] = FIELDS,
+    on_bad: OnBad = raise_error,
+    progress: Progress = silent,
+    *,
+    named: bool = False,
+) -> Pairs:
+    """Reads lines of a source, a tab and a target; or more columns, if the first line names them. Empty lines count as
+    left out. fields: the names of both columns; named: whether the first line must have them. on_bad: gets what is
+    wrong with a line, which is left out.
+
+    Raises TextError.
+    """
     name = ", ".join(corpus.sources)
     pairs = Pairs(names=(name, name))
+    columns, width = (0, 1), 2
     for block in corpus.blocks(progress, "reading pairs"):
-        for number, line in enumerate(block.documents(), 1):
-            source, tab, target = line.partition("\t")
-            if (line.strip() and not tab) or "\t" in target:
-                tabs = "more than one tab" if tab else "no tab"
-                raise TextError(f"{block.locate(number)}: there is {tabs}; expected a source, a tab and a target")
-            pairs.add(source, target, block.first + number - 1)
+        for number, line in enumerate(block.documents(), block.first):
+            cells = line.split("\t")
+            if number == 1 and set(fields) <= set(cells):
+                columns, width = (cells.index(fields[0]), cells.index(fields[1])), len(cells)
+            elif number == 1 and named:
+                advice = suggest_fields(cells, "source_field=... and target_field=...")
+                raise TextError(f"{name}, line 1: no columns are called {' and '.join(map(repr, fields))}; {advice}")
+            elif not line.strip():
+                pairs.left_out += 1
+            elif len(cells) != width:
+                found = "no tab" if len(cells) == 1 else f"more than one tab ({len(cells) - 1})"
+                expected = "a source, a tab and a target" if width == 2 else f"{width} columns"
+                record = Record({}, f"{block.source}, line {number}", number, line)
+                on_bad(bad_record(record, f"there is {found}; expected {expected}"))
+            else:
+                pairs.add(cells[columns[0]], cells[columns[1]], number)
     return _finish(pairs, name, {"data": corpus.record["data"]})
 
 
-def from_records(name: str, source_field: str, target_field: str) -> Pairs:
-    """Read two fields of each object in a file of JSON lines, or conversations, see `turns`. Raises TextError."""
-    pairs = Pairs(names=(name, name))
-    for number, (place, record) in enumerate(json_objects(name), 1):
-        if MESSAGES in record and source_field not in record and (source_field, target_field) == FIELDS:
-            for source, target in pairs_of_turns(record, place):
-                pairs.add(source, target, number)
-            continue
+def from_records(name: str, fields: tuple[str, str] = FIELDS, on_bad: OnBad = raise_error) -> Pairs:
+    """Reads two fields of each record in a file, or conversations, see `pairs_of_turns`. Raises TextError.
+
+    on_bad: gets what is wrong with a record, which is left out.
+    """
+
+    def read(record: Record) -> list[tuple[str, str, int]]:
+        if MESSAGES in record.fields and fields[0] not in record.fields and fields == FIELDS:
+            return [(*pair, record.number) for pair in pairs_of_turns(record.fields, record.location)]
         texts = []
-        for name_of_field in (source_field, target_field):
-            if not isinstance(record.get(name_of_field), str):
-                problem = "is not a string" if name_of_field in record else "is missing"
-                advice = suggest_fields(record, "source_field=... and target_field=...")
-                raise TextError(f"{place}: the field {name_of_field!r} {problem}; {advice}")
-            texts.append(" ".join(record[name_of_field].split("\n")))
-        pairs.add(texts[0], texts[1], number)
+        for name_of_field in fields:
+            text = record.fields.get(name_of_field)
+            if not isinstance(text, str):
+                problem = "is not a string" if name_of_field in record.fields else "is missing"
+                advice = suggest_fields(record.fields, "source_field=... and target_field=...")
+                raise TextError(f"the field {name_of_field!r} {problem}; {advice}")
+            texts.append(" ".join(text.split("\n")))
+        return [(texts[0], texts[1], record.number)]
+
+    pairs = Pairs(names=(name, name))
+    for some in read_items(name, read, "pair", on_bad, expected="a source and a target text in each record"):
+        for pair in some:
+            pairs.add(*pair)
     return _finish(pairs, name, {"data": {}, "read_from": name})
 
 
-def pairs_of(files: Sequence[str], fields: tuple[str, str], progress: Progress = silent) -> Pairs:
-    """Read pairs from a source and a target file, or from one file: JSON lines with two fields, or two columns.
+def pairs_of(
+    files: Sequence[str],
+    fields: tuple[str, str] = FIELDS,
+    progress: Progress = silent,
+    on_bad: OnBad = raise_error,
+    *,
+    named: bool = False,
+) -> Pairs:
+    """Reads pairs from a source and a target file, or from one file: records with two fields, or two columns.
 
-    Raises TextError, SettingError.
+    on_bad: gets what is wrong with a record, which is left out; lines of two files are never left out. named: whether
+    tab-separated columns must have names. Raises TextError, SettingError.
     """
     if len(files) == 2:
         return parallel(Corpus.of(files[0]), Corpus.of(files[1]), progress)
     [file] = files
-    if Reading().format_of(file) == "json":
-        return from_records(file, *fields)
-    return tab_separated(Corpus.of(file), progress)
+    if Reading().format_of(file) != "plain":
+        return from_records(file, fields, on_bad)
+    return tab_separated(Corpus.of(file), fields, on_bad, progress, named=named)
 
 
 def _documents(corpus: Corpus, progress: Progress) -> Iterator[str]:

@@ -15,7 +15,7 @@ from chainrule.base.tables import count_of
 from chainrule.base.threads import map_in_order
 from chainrule.evaluation.score_lines import sentence_lines, sentences_as_json
 from chainrule.text.corpus.corpus import Corpus
-from chainrule.text.corpus.records import after_fields
+from chainrule.text.corpus.record_blocks import after_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -143,7 +143,7 @@ def _blocks(source: Source, progress: Progress, *, fields: bool) -> Iterator[tup
     """Return the blocks of a text, each with what reports how many of its bytes are done."""
     inside = BlockProgress(progress, "scoring")
     if isinstance(source, Corpus):
-        blocks = source.blocks_as_they_come(inside, "scoring", **({"fields": True} if fields else {}))
+        blocks = (source.with_fields() if fields else source).blocks_as_they_come(inside, "scoring")
     else:
         blocks = source.blocks(inside, "scoring")
     return ((block, inside.report) for block in blocks)

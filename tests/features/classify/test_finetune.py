@@ -202,7 +202,11 @@ def test_labels_that_occur_once_and_too_few_texts_to_validate_on_are_noted(
         ("finetune NETWORK --data LABELLED -o OUT --epochs 0", 1, "epochs is 0"),
         ("classify NETWORK LABELLED", 1, "this takes one that labels texts"),
         ("classify NETWORK LABELLED --data LABELLED", 2, "--data names the texts"),
-        ("classify NETWORK --data LABELLED --document line", 2, "only --field and --encoding are for labelled ones"),
+        (
+            "classify NETWORK --data LABELLED --document line",
+            2,
+            "only --field, --encoding and those of bad records are",
+        ),
     ],
 )
 def test_bad_input_is_an_error_and_writes_nothing(
@@ -285,3 +289,34 @@ def test_pairs_in_named_columns_of_another_encoding(chainrule, tmp_path: Path) -
     assert "with --field, and that of labels or ratings with --label-field" in unnamed.error
     one = chainrule(*train[:3], "-o", tmp_path / "x", "--unit", "rating", "--field", "a")
     assert "--field is a; of pairs, name both columns, with a comma between" in one.error
+
+
+def test_a_table_has_a_row_for_each_text_and_word(chainrule, network: Path, labelled: Path, tmp_path: Path) -> None:
+    """What `classify` gives each text alone, beside its label; their mean is the accuracy."""
+    made, words = tmp_path / "classifier", tmp_path / "words"
+    assert chainrule("finetune", network, "--data", labelled, "-o", made, *QUICK).status == 0
+    mixed = tmp_path / "mixed.tsv"
+    mixed.write_text("the dog barks\tanimal\nthe soup boils\tanimal\nthe soup\tstone\n")
+    done = chainrule("evaluate", made, mixed, "-o", tmp_path / "rows.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert done.lines[0].split()[:2] == ["accuracy", f"{np.mean([row['right'] for row in rows]):.2%}"]
+    texts = tmp_path / "texts.txt"
+    texts.write_text("".join(row["text"] + "\n" for row in rows))
+    alone = [json.loads(line) for line in chainrule("classify", made, texts, "--json").lines]
+    for row, one, label in zip(rows, alone, ("animal", "animal", "stone"), strict=True):
+        assert (row["label"], row["predicted"], row["right"]) == (label, one["label"], label == one["label"])
+        assert np.exp(row["log_prob_predicted"]) == pytest.approx(one["probabilities"][one["label"]], abs=1e-6)
+        known = one["probabilities"].get(label)
+        assert row["log_prob_label"] is None if known is None else np.exp(row["log_prob_label"]) == pytest.approx(known)
+    tagged = tmp_path / "tagged.tsv"
+    tagged.write_text("the\tD\ndog\tN\n\nthe\tD\nsoup\tN\n\n" * 6)
+    assert chainrule("finetune", network, "--data", tagged, "--words", "-o", words, *QUICK).status == 0
+    chainrule("evaluate", words, tagged, "-o", tmp_path / "words.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "words.jsonl").read_text().splitlines()]
+    assert [(row["text"], row["word"], row["label"]) for row in rows[:4]] == [
+        (1, "the", "D"),
+        (1, "dog", "N"),
+        (2, "the", "D"),
+        (2, "soup", "N"),
+    ]
+    assert len(rows) == 24

@@ -41,9 +41,9 @@ def test_texts_and_words_are_read(
     ("name", "unit", "content", "message"),
     [
         ("a.tsv", "text", "", "there is no labelled text in it"),
-        ("a.tsv", "text", "news: a text\n", "line 1: found 'news: a text'; expected a text, a tab and its label"),
-        ("a.tsv", "text", "x\ty\na text\t \n", "line 2: found 'a text"),
-        ("a.tsv", "text", "7\tx\ty\n", "line 1: found '7\\tx\\ty'; expected a text, a tab and its label"),
+        ("a.tsv", "text", "news: a text\n", "line 1: found 1 column; expected 2: text, label"),
+        ("a.tsv", "text", "x\ty\na text\t \n", "line 2: label is ' '; expected a string"),
+        ("a.tsv", "text", "7\tx\ty\n", "line 1: there are no columns 'text' and 'label', but '7', 'x', 'y'"),
         ("a.tsv", "word", "x\tA\ny\n", "line 2: found 'y'; expected a word, a tab"),
         ("a.tsv", "word", "x y\tA\n", "line 1: the word is 'x y'"),
         ("a.tsv", "word", "x\t\n", "line 1: the label is ''"),
@@ -169,7 +169,7 @@ def test_named_columns_of_tsv_and_other_encodings(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,label\ngood,x,3\nbad,y\n")
     bad: list[TextError] = []
     assert len(read_labelled(tmp_path / "a.csv", on_bad=bad.append)) == 1
-    assert "line 2: found 'good,x,3'; expected a text, a comma and its label" in str(bad[0])
+    assert "line 2: found 3 columns; expected 2: text, label" in str(bad[0])
     with pytest.raises(SettingError, match="texts with one label"):
         read_labelled(tmp_path / "a.csv", "word", field="x")
     with pytest.raises(TextError, match="not from CSV"):

@@ -63,7 +63,7 @@ def test_json_of_texts_and_trees(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sides", "message"),
     [
-        ("a\tb\n", "text", r"line 1: found 2 columns; expected 3, first, second, label"),
+        ("a\tb\n", "text", r"line 1: found 2 columns; expected 3: first, second, label"),
         ("a\t \tc\n", "text", r"line 1: a side of the pair is ' '; expected a text that is not empty"),
         ("a\tb\t \n", "text", r"line 1: the label is ' '"),
         ("(S a\t(S b c)\tyes\n", "tree", r"line 1, line 1, column 1: this bracket is never closed"),

@@ -15,7 +15,7 @@ from chainrule.evaluation.choices import ChoiceScores, log_shares, normalise, pa
 from chainrule.features.prompt.experiment import PromptConfig, agrees, calibrate, run_prompts
 from chainrule.features.prompt.prompt import prompt
 from chainrule.features.prompt.prompts import Shots, Template, few_shot_prompt
-from chainrule.text.tables import Record, read_table
+from chainrule.text.corpus.records import Record, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -332,9 +332,9 @@ def test_tables_of_all_formats(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("a.tsv", "x\ty\tz\n", "line 1: found 3 columns, none of them called 'text' or 'label'"),
-        ("a.tsv", "text\tlabel\nx\n", r"line 2: found 1 columns; expected 2: text, label"),
+        ("a.tsv", "text\tlabel\nx\n", r"line 2: found 1 column; expected 2: text, label"),
         ("a.csv", 'text,label\n"x,1\n', "is not CSV"),
-        ("a.jsonl", '{"text": "x"}\n', "line 1: there is no field 'label'; the fields are 'text'"),
+        ("a.jsonl", '{"text": "x"}\n', "line 1: there is no field 'label'; there are 'text'"),
         ("a.tsv", "text\tlabel\n", "there is no example in it"),
         ("a.tsv", "text\ttext\nx\ty\n", "line 1: two columns are called 'text'"),
         ("a.jsonl", '{"text": null, "label": "x"}\n', "line 1: the field 'text' is None; expected a string"),

@@ -253,9 +253,9 @@ def test_options_that_do_not_fit_are_refused(refused, study: Path, tmp_path: Pat
     bare, lm = ["reading", study / "times.tsv", "--text", study / "text.tsv"], study / "lm"
     assert "--frequencies is missing" in refused(2, [*bare, lm])
     told = refused(1, say(study, "times.tsv", "--word", "nope"))
-    assert told.endswith("text.tsv: has no column 'nope'; it has word, zone, item")
+    assert told.endswith("there is no field 'nope'; there are 'word', 'zone', 'item'")
     told = refused(1, [*bare, lm, "--frequencies", study / "counts.txt", "--time", "nope"])
-    assert told.endswith("times.tsv: has no column 'nope'; it has word, zone, item, RT")
+    assert told.endswith("there is no field 'nope'; there are 'word', 'zone', 'item', 'RT'")
     assert "lm: is an n-gram model of order" in refused(1, [*bare, lm, "--time", "RT", "--frequencies", lm])
     same = [study / "unigram", "--time", "RT", "--frequencies", study / "unigram"]
     assert "unigram: a predictor follows from the others" in refused(1, [*bare, *same])
@@ -409,3 +409,40 @@ def test_keys_and_words_are_compared_in_looked_up_form(tmp_path: Path) -> None:
     (tmp_path / "times.tsv").write_text("word\tstory\tplace\ttime\ndon't\tcafe\u0301\t1\t300\n")
     found = join_times(tmp_path / "times.tsv", tmp_path / "text.tsv", ReadingTimesOptions(story="story", log=False))
     assert (found.words, found.times[0]) == (["don\u2019t", "ka"], 300)
+
+
+def test_rows_have_the_likelihoods_whose_differences_are_the_gain(study: Path, tmp_path: Path) -> None:
+    """A fold's densities are those of a normal law around a fit to the other folds, by NumPy's least squares."""
+    lm = library.load(study / "lm")
+    options = {"frequencies": study / "counts.txt", "time": "RT", "story": "item"}
+    measured = library.reading_times(study / "times.tsv", study / "text.tsv", {"lm": lm}, **options)
+    rows = list(measured.rows)
+    gain = np.mean([row["lm_log_density"] - row["log_density"] for row in rows])
+    assert gain == pytest.approx(measured.powers[0].gain.value)
+    names = [name for name in rows[0] if name == "position" or name.startswith(("length", "log_frequency"))]
+    design = np.array([[1.0, *(row[name] for name in names)] for row in rows])
+    times, folds = (np.array([row[name] for row in rows]) for name in ("RT", "fold"))
+    held = folds == folds[0]
+    fitted, *_ = np.linalg.lstsq(design[~held], times[~held], rcond=None)
+    deviation = np.sqrt(np.mean((times[~held] - design[~held] @ fitted) ** 2))
+    errors = (times[held] - design[held] @ fitted) / deviation
+    expected = -(errors**2) / 2 - np.log(deviation * np.sqrt(2 * np.pi))
+    assert [row["log_density"] for row in rows if row["fold"] == folds[0]] == pytest.approx(expected.tolist(), rel=1e-6)
+
+
+def test_times_that_cannot_be_joined_are_skipped_where_asked(
+    study: Path, tmp_path: Path, chainrule: Callable[..., Result]
+) -> None:
+    times = (study / "times.tsv").read_text()
+    (tmp_path / "times.tsv").write_text(times + "ka\t999\t0\t250\nka\t1\t1\t0\nbroken\n")
+    say = ["reading", tmp_path / "times.tsv", study / "lm", "--text", study / "text.tsv", "--time", "RT"]
+    say += ["--frequencies", study / "counts.txt", "--story", "item", "--json"]
+    assert "found 1 column; expected 4" in chainrule(*say).error
+    done = chainrule(*say, "--bad-records", "skip", "--bad-records-out", tmp_path / "bad.csv")
+    whole = chainrule("reading", study / "times.tsv", *say[2:]).json
+    assert done.json["models"] == whole["models"]
+    with (tmp_path / "bad.csv").open(newline="") as file:
+        kept = {row["record"]: row["error"].partition(";")[0] for row in csv.DictReader(file)}
+    assert list(kept) == ["broken", "ka\t999\t0\t250", "ka\t1\t1\t0"]
+    assert kept["ka\t999\t0\t250"].startswith("the text has no word with the key")
+    assert "has no row" not in done.err

@@ -16,7 +16,7 @@ from chainrule.errors import TextError
 from chainrule.features.rescore.lattice_formats import read_kaldi_lattices, read_slf_lattices
 from chainrule.features.rescore.lattice_search import LatticeSearch, best_paths
 from chainrule.features.rescore.lattices import Lattice, Unreadable
-from chainrule.features.rescore.nbest_files import format_of
+from chainrule.features.rescore.lists.nbest_files import format_of
 from chainrule.features.rescore.rescore import scorer_of
 from chainrule.features.rescore.tuning import Weights
 

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chainrule.errors import SettingError, TextError
-from chainrule.features.rescore.nbest_files import (
+from chainrule.features.rescore.lists.nbest_files import (
     ReferenceFile,
     format_of,
     read_lists,
     with_own_references,
     with_references,
 )
-from chainrule.features.rescore.nbest_formats import ScoreFiles
+from chainrule.features.rescore.lists.nbest_formats import ScoreFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chainrule.features.rescore.nbest import NBestList
+    from chainrule.features.rescore.lists.nbest import NBestList
 
 FILES = ScoreFiles({}, {})
 

@@ -25,7 +25,7 @@ from chainrule.features.rescore.features import (
     first_of_best,
     names_of,
 )
-from chainrule.features.rescore.nbest import NBestList
+from chainrule.features.rescore.lists.nbest import NBestList
 from chainrule.features.rescore.rescoring import Reranker, RerankingEvaluation, TuningData, score_lists
 from chainrule.features.rescore.tuning import (
     VARIANCE,

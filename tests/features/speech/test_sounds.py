@@ -243,7 +243,7 @@ def test_folders_of_transcripts(folder: Path) -> None:
 def test_a_source_without_transcripts(folder: Path, tmp_path: Path) -> None:
     for path, message in (
         (tmp_path / "none", "there is no such file or folder; expected .tsv"),
-        (folder / "a.wav", "expected .tsv, .csv or .jsonl"),
+        (folder / "a.wav", "expected .tsv, .csv, .jsonl or .parquet"),
         (folder / "sub", "there is no e.txt beside it"),
     ):
         with pytest.raises(TextError, match=message):

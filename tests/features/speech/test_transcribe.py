@@ -131,7 +131,7 @@ def test_a_run_leaves_out_what_it_cannot_learn_and_a_finished_one_is_known(
     assert (again.status, "the run has ended, after 2 steps" in again.err) == (0, True)
     other = chainrule(*train_it, "--resume", "--stacked", 2)
     assert (other.status, "the run has ended, with other settings: stacked was 3 and is 2" in other.err) == (1, True)
-    assert chainrule(*train_it, "--strict", "--overwrite").status == 1
+    assert chainrule(*train_it, "--bad-records", "stop", "--overwrite").status == 1
     assert "family      speech" in chainrule("info", tmp_path / "m").out
     assert "hears sounds (chainrule transcribe, " in chainrule("score", tmp_path / "m", tmp_path / "t.tsv").err
 

@@ -215,7 +215,7 @@ def test_bad_pictures_and_records_are_reported_with_their_place(tmp_path: Path) 
             read(empty)
     with pytest.raises(TextError, match="there is no such file or folder"):
         read_pictures(tmp_path / "nothing")
-    with pytest.raises(TextError, match="is neither a folder nor a file of JSON lines"):
+    with pytest.raises(TextError, match="is neither a folder nor a file of records"):
         read_pictures(tmp_path / "a.png")
 
 

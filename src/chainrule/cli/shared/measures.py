@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cyclopts import CycloptsError
 
-from chainrule.cli.shared.texts import DEFAULT_READING
+from chainrule.cli.shared.texts import RECORD_FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,13 +27,12 @@ class Given:
     tokenizer: str | None
     markers: Markers | None
     ends: bool
-    strict: bool
     show: ResultOptions
     flags: dict[str, Any]  # of all kinds, by family
 
     def refuse_texts(self, flags: str, what: str) -> None:
         """Raises CycloptsError where texts or their options are given. flags: that measure; what: such models."""
-        if self.texts or self.strict or self.reading != DEFAULT_READING or not self.ends:
+        if self.texts or not self.reading.has_only(*RECORD_FLAGS) or not self.ends:
             raise CycloptsError(msg=f"{flags} measure {what}; leave out texts and their options.")
         if self.tokenizer is not None or self.markers is not None:
             raise CycloptsError(

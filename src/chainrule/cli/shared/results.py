@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.results import Noted
+from chainrule.base.results import Itemised, Noted
 from chainrule.cli.shared.options import Json, Overwrite
 from chainrule.cli.shared.screen import note, print_json
 
@@ -66,7 +66,8 @@ class ResultOptions:
         with table_rows(self.output) as write:
 
             def write_rows(result: Result) -> None:
-                if not write(result.to_records()) and (text := str(result)):  # it belongs to no table
+                is_written = bool(write(result.to_records()))
+                if (not is_written or isinstance(result, Itemised)) and (text := str(result)):
                     print(text)
                 _note(result)
 
@@ -145,8 +146,7 @@ def is_table(path: Path | None) -> bool:
     """Whether the name is that of a table; of verbs that write other files, too."""
     if path is None:
         return False
-    from chainrule.text.corpus.reading import text_suffix
-    from chainrule.text.corpus.writing import TABLES
+    from chainrule.text.corpus.reading import TABLES, text_suffix
 
     return text_suffix(str(path)) in TABLES
 

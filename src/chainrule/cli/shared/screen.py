@@ -13,7 +13,7 @@ from chainrule.base.json import finite as finite
 from chainrule.base.tables import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
@@ -25,6 +25,22 @@ PATIENCE = 2.0  # seconds before progress is shown
 
 def note(message: str) -> None:
     print(f"note: {printable(message)}", file=sys.stderr)
+
+
+_AT_END: list[Callable[[], None]] = []  # what has something to note when the command has ended
+
+
+def note_at_end(function: Callable[[], None]) -> None:
+    """Calls a function that prints notes when the command has ended, unless it fails."""
+    _AT_END.append(function)
+
+
+def end_notes(*, shown: bool = True) -> None:
+    """Prints the notes of the end, or forgets those of a command that failed."""
+    while _AT_END:
+        function = _AT_END.pop(0)
+        if shown:
+            function()
 
 
 def note_plan(plan: DiskPlan) -> None:

@@ -1,39 +1,53 @@
 """Options that say how to read texts, the same for every verb, and notes on what was read.
 
-Bad records of a benchmark are reported and left out; with --strict, the first one is an error. This applies where each
-record counts by itself: minimal pairs, and labelled texts that test a classifier. In data that a model is trained or
-tuned on, a bad record is always an error, since the model would silently differ; likewise where records are matched by
-position: parallel texts, n-best lists with their references.
+By default, records of a benchmark that cannot be read are skipped and reported, where each counts by itself: minimal
+pairs, labelled texts that test a classifier. In data that a model is trained or tuned on, the first one is an error,
+since the model would silently differ. --bad-records chooses otherwise. Lines of parallel texts are never skipped.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.options import Flags, Needs, WholeNumber, given_settings, refuse
-from chainrule.cli.shared.screen import note
+from chainrule.cli.shared.screen import note, note_at_end
 from chainrule.errors import SettingError
 from chainrule.kinds import rows
-from chainrule.text.corpus.reading import UTF_8, Reading, document_in, is_utf_8, text_suffix
+from chainrule.text.corpus.bad_records import BadRecords
+from chainrule.text.corpus.reading import UTF_8, BadRule, Reading, RecordOptions, document_in, is_utf_8, text_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
-    from chainrule.errors import TextError
     from chainrule.text.corpus.corpus import Corpus, ReadSource, Source
-    from chainrule.text.corpus.records import OnBad
+
+
+RecordFlags = Flags[RecordOptions]
+RECORD_FLAGS = tuple(own.name for own in fields(RecordOptions))
 
 
 @Parameter(name="*")
 class TextOptions(Flags[Reading]):
     """How to read the texts of a verb."""
+
+    @cached_property
+    def bad(self) -> BadRecords:
+        """The bad records of all texts that are read with these options; they are noted when the command has ended."""
+        bad = BadRecords.of(self.reading)
+        note_at_end(partial(note_skipped, bad))
+        return bad
+
+    def has_only(self, *names: str) -> bool:
+        """Whether no other options are given."""
+        return given_settings(self).keys() <= set(names)
 
     @property
     def of_document(self) -> str | None:
@@ -72,7 +86,7 @@ class TextOptions(Flags[Reading]):
         from chainrule.text.corpus.corpus import Corpus
 
         check_read_once(*texts)
-        corpus = Corpus.of(texts, self.reading)
+        corpus = Corpus.of(texts, self.reading, self.bad)
         self.check_effect(texts, beside, corpus.paths)
         return corpus
 
@@ -86,6 +100,8 @@ class TextOptions(Flags[Reading]):
         if "suffixes" in given and not any(map(os.path.isdir, names)):
             raise CycloptsError(msg=f"--suffixes chooses files of folders; found no folder: {', '.join(names)}.")
         files = [*(texts if files is None else files), *others]
+        if not any(os.path.isdir(file) or self.reading.format_of(file) != "plain" for file in files):
+            refuse(given.keys() & set(RECORD_FLAGS), f"is for records; found plain text alone: {', '.join(names)}")
         is_parquet = "-" not in names and all(text_suffix(file) == ".parquet" for file in files)
         if is_parquet and not is_utf_8(given.get("encoding", UTF_8)):
             raise CycloptsError(msg=f"--encoding has no effect on {', '.join(names)}: Parquet is always UTF-8.")
@@ -136,7 +152,11 @@ class MixOptions:
 
         reading.check_effect(self.names, beside)
         return Mix.of(
-            dict(with_shares("--mix", self.mix)), seed=self.mix_seed, size=self.mix_bytes, reading=reading.reading
+            dict(with_shares("--mix", self.mix)),
+            seed=self.mix_seed,
+            size=self.mix_bytes,
+            reading=reading.reading,
+            bad=reading.bad,
         )
 
 
@@ -215,13 +235,14 @@ def with_shares(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
     return pairs
 
 
-def note_lost_fields(source: Source) -> None:
-    """Notes, after writing, that only the text of records was written."""
+def note_lost_fields(source: Source, *outputs: str | os.PathLike[str]) -> None:
+    """Notes, after writing, that only the text of records was written. outputs: files, which may hold whole records."""
     from chainrule.text.corpus.corpus import Corpus
+    from chainrule.text.corpus.writing import writes_records
 
-    if not isinstance(source, Corpus):
+    if not isinstance(source, Corpus) or not source.has_records:
         return
-    if any(source.reading.format_of(file) != "plain" for files in source.files for file in files):
+    if not outputs or not all(writes_records(Path(name), records=True) for name in outputs):
         note(f"only the field {source.reading.text_field} of the records was written; other fields were left out")
 
 
@@ -243,21 +264,41 @@ def check_text_target(path: Path, source: ReadSource | None, *, overwrite: bool)
     check_new_file(path, overwrite=overwrite, inputs=[] if source is None else source.paths)
 
 
-_SHOWN = 10
+def note_skipped(bad: BadRecords) -> None:
+    """Notes what is wrong with the records that were skipped."""
+    from chainrule.cli.shared.wrong_usage import with_flags
 
-Strict = Annotated[bool, Parameter(negative=(), help="Stop at a bad record; by default it is reported and left out.")]
+    for message in bad.notes():
+        note(with_flags(message))
 
 
 @contextmanager
-def bad_records(*, strict: bool) -> Iterator[OnBad]:
-    """A callback for bad records; prints a note about each at the end."""
-    from chainrule.text.corpus.records import raise_error
+def bad_records(flags: Any, default: BadRule, *inputs: str | os.PathLike[str]) -> Iterator[BadRecords]:
+    """A callback for bad records, which are noted, and written to their file, at the end. flags: may have those of
+    RecordOptions. default: where they do not say it. inputs: files, which that file must not replace.
 
-    errors: list[TextError] = []
-    try:
-        yield raise_error if strict else errors.append
-    finally:
-        for error in errors[:_SHOWN]:
-            note(str(error))
-        if len(errors) > _SHOWN:
-            note(f"{len(errors):,} records were left out in all; --strict stops at the first")
+    Raises SettingError, OutputError.
+    """
+    from chainrule.cli.shared.results import check_table
+
+    given = given_settings(flags)
+    options = RecordOptions(**{name: given[name] for name in RECORD_FLAGS if name in given})
+    out = options.bad_records_out
+    check_table(None if out is None else Path(out), *inputs, overwrite=True)
+    with BadRecords.of(options, default) as bad:
+        yield bad
+    note_skipped(bad)
+    if bad.count and not given.keys() & set(RECORD_FLAGS):
+        note("--bad-records stop stops at the first, --bad-records-out FILE.jsonl keeps them")
+
+
+def both_fields(field: str | None) -> tuple[str, str] | None:
+    """The fields of both sides of pairs, if they are given. Raises CycloptsError."""
+    if field is None:
+        return None
+    first, comma, second = field.partition(",")
+    if not comma or not first or not second:
+        raise CycloptsError(
+            msg=f"--field is {field}; of pairs, name both columns, with a comma between: premise,hypothesis."
+        )
+    return first, second

@@ -235,9 +235,9 @@ def with_flags(note: str) -> str:
     def option_of(match: re.Match[str]) -> str:
         setting, value = match.groups()
         name = (_RENAMED | FIELD_FLAGS).get(setting, f"--{setting.replace('_', '-')}")
-        return f"{name} {value.strip(chr(39))}"
+        return name if value in ("True", "...") else f"{name} {value.strip(chr(39))}"
 
-    return _SETTING.sub(option_of, note)
+    return _SETTING.sub(option_of, _READING.sub(r"\1", note))
 
 
 # Settings with a value, and settings of several words; not part of a path, a quotation or an option.

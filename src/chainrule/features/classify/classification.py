@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -19,7 +20,7 @@ from chainrule.text.tokenization.vocabulary import MarkerError
 from chainrule.text.units import TextUnits, UnitTokens, count_words, split_words, units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from jaxtyping import Float32
     from numpy import ndarray
@@ -100,12 +101,18 @@ def predict(classifier: Labeller, inputs: Sequence[Any], shown: Sequence[list[st
 
 
 def measure(
-    classifier: Labeller, examples: Sequence[Labelled], inputs: Sequence[Any], progress: Progress = silent
+    classifier: Labeller,
+    examples: Sequence[Labelled],
+    inputs: Sequence[Any],
+    progress: Progress = silent,
+    *,
+    shown: Sequence[Sequence[Mapping[str, Any]]],
 ) -> Classification:
     """Return the figures of a classifier on labelled examples; a label that was not seen in training counts as an
     error.
 
-    inputs: those of the examples, as the classifier reads them.
+    inputs: those of the examples, as the classifier reads them. shown: what names each unit of each in a table; or one
+    row for an input of many units, such as a picture of pixels.
 
     Raises SettingError; TextError if no label was seen in training.
     """
@@ -115,7 +122,20 @@ def measure(
     index = {label: i for i, label in enumerate(labels)}
     log_probs = log_probs_of(classifier, inputs, progress).astype(np.float64)
     true = np.concatenate([label_indices(example.labels, index) for example in examples])
-    return measure_classification(labels, log_probs, true)
+    found, items = measure_classification(labels, log_probs, true), []
+    predicted = log_probs.argmax(1)
+    start = 0
+    for example, units in zip(examples, shown, strict=True):
+        stop = start + len(example.labels)
+        if len(units) != stop - start:
+            items.append({**units[0], "units": stop - start, "right": float((predicted == true)[start:stop].mean())})
+        for i, unit in enumerate(units, start) if len(units) == stop - start else ():
+            right, best = int(true[i]), int(predicted[i])
+            known = float(log_probs[i, right]) if right < log_probs.shape[1] else None
+            row = {"label": labels[right], "predicted": labels[best], "right": right == best}
+            items.append({**unit, **row, "log_prob_label": known, "log_prob_predicted": float(log_probs[i, best])})
+        start = stop
+    return replace(found, items=items)
 
 
 def check_labels(examples: Sequence[Labelled], known: Sequence[str]) -> None:

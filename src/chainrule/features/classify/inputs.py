@@ -7,7 +7,7 @@ Other kinds are rows of the table classify.inputs.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,11 +31,12 @@ from chainrule.features.classify.labelled.pairs import (
     read_labelled_pairs,
     read_unlabelled_pairs,
 )
-from chainrule.features.classify.labelled.texts import check_labelled, read_labelled
+from chainrule.features.classify.labelled.texts import UnitLabels, check_labelled, read_labelled
 from chainrule.features.classify.ratings import RatingMeasurement, means_of, measure_ratings, ratings_of
 from chainrule.features.classify.units import RATING_UNIT, check_can
 from chainrule.kinds import Lazy, Table
 from chainrule.text.tokenization.config import TokenizerConfig
+from chainrule.text.units import split_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -72,8 +73,8 @@ class InputKind:
     present: (classifier, tokenizer, inputs) -> what the network reads of each, and its units for people. Raises
     SettingError, TextError.
     settle: (the network's configuration, inputs to learn from) -> the configuration with what these inputs decide.
-    sides: what pairs are of; None where inputs are no pairs. field: what JSON calls a whole input. page: (inputs, their
-    predictions, unit) -> HTML; None where they are not drawn.
+    sides: what pairs are of; None where inputs are no pairs. field, shown: what JSON calls a whole input, and what it
+    has there. page: (inputs, their predictions, unit) -> HTML; None where they are not drawn.
     """
 
     units: tuple[str, ...]
@@ -90,6 +91,7 @@ class InputKind:
     settle: Callable[[Any, Sequence[Any]], Any] = lambda network, inputs: network
     sides: Sides | None = None
     field: str = "text"
+    shown: Callable[[Any], str] = str
     page: Lazy | None = None
 
     def unit(self, given: str | None) -> str:
@@ -222,7 +224,21 @@ def assess(
     """
     check_can(classifier.unit, "assess")
     examples, inputs = _encoded(classifier, tokenizer, examples)
-    return measure(classifier, examples, inputs, progress)
+    shown = [_unit_rows(classifier, number, example) for number, example in enumerate(examples, 1)]
+    return measure(classifier, examples, inputs, progress, shown=shown)
+
+
+def _unit_rows(classifier: Labeller, number: int, example: Any) -> list[dict[str, Any]]:
+    """What names each labelled unit of an example in a table. number: of the example, from 1."""
+    kind, unit = inputs_of(classifier), classifier.unit
+    if kind.sides is not None:
+        text = SIDES[kind.sides].text
+        return [{"first": text(example.input[0]), "second": text(example.input[1])}]
+    if unit == kind.units[0] or isinstance(example.labels, UnitLabels):
+        return [{kind.field: kind.shown(example.input)}]
+    if unit == "word":
+        return [{kind.field: number, unit: word} for word in split_words(example.text)]
+    return [{kind.field: number, unit: i} for i in range(1, len(example.labels) + 1)]
 
 
 def predicts_ratings(classifier: Labeller) -> bool:
@@ -241,7 +257,11 @@ def assess_ratings(
         raise SettingError(f"this classifier labels; it was trained with unit={classifier.unit!r}, not 'rating'")
     examples, inputs = _encoded(classifier, tokenizer, examples)
     true = ratings_of(examples)
-    return measure_ratings(means_of(log_probs_of(classifier, inputs, progress), classifier.labels), true)
+    predicted = means_of(log_probs_of(classifier, inputs, progress), classifier.labels)
+    shown = [_unit_rows(classifier, number, example)[0] for number, example in enumerate(examples, 1)]
+    figures = zip(shown, true.tolist(), predicted.tolist(), strict=True)
+    items = [{**own, "rating": rating, "predicted": mean} for own, rating, mean in figures]
+    return replace(measure_ratings(predicted, true), items=items)
 
 
 def _encoded(

@@ -7,8 +7,8 @@ A rating of 3.6 is 0.4 of a 3 and 0.6 of a 4; a predicted rating is the mean of 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from chainrule.evaluation.correlation import correlation, interval, rank_correla
 from chainrule.text.numbers import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from jaxtyping import Float32, Float64
     from numpy import ndarray
@@ -44,6 +44,7 @@ class RatingMeasurement:
     A correlation is NaN where there are fewer than three examples, or all ratings are equal.
     """
 
+    row_of: ClassVar[str] = "pair"
     examples: int
     pearson: float
     pearson_interval: tuple[float, float]
@@ -51,6 +52,7 @@ class RatingMeasurement:
     spearman_interval: tuple[float, float]
     mean_squared_error: float
     mean_squared_error_interval: tuple[float, float]
+    items: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)  # both ratings of each pair
 
     def __repr__(self) -> str:
         return (
@@ -80,15 +82,15 @@ class RatingMeasurement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures by name: a row for pandas."""
-        return asdict(self)
+        return {name: value for name, value in vars(self).items() if name != "items"}
 
-    def to_records(self) -> list[dict[str, Any]]:
-        """Return a row of the figures."""
-        return [self.to_dict()]
+    def to_records(self) -> list[Mapping[str, Any]]:
+        """A row for each pair, with its rating and the predicted one."""
+        return list(self.items)
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures by name, with null for what is not defined."""
-        figures: dict[str, Any] = finite_figures(asdict(self))
+        figures: dict[str, Any] = finite_figures(self.to_dict())
         return figures
 
 

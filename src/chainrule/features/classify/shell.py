@@ -17,7 +17,6 @@ from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
-    Strict,
     TextOptions,
     bad_records,
     check_text_target,
@@ -39,7 +38,6 @@ def classify(
     data: Annotated[
         str | None, FILE, Parameter(help="Labelled texts, as for finetune, to measure the classifier on.")
     ] = None,
-    strict: Annotated[Strict, Needs("data")] = False,
     label_field: Annotated[LabelField, Needs("data")] = "label",
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
@@ -72,7 +70,7 @@ def classify(
         raise CycloptsError(msg="--page draws predicted labels; leave out --data.")
     show.check(*(name for name in (text, data) if name is not None))
     if data is not None:
-        given = Given((data,), reading, None, markers, ends=True, strict=strict, show=show, flags={})
+        given = Given((data,), reading, None, markers, ends=True, show=show, flags={})
         measure_classifier(model, LabelFlags(label_field=label_field), given)
         return
     with progress_bar() as progress:
@@ -90,7 +88,9 @@ def classify(
                 found = find.get()(labeller, text, progress)
                 show.show_all(one for one in found if show.json or one.records)  # of none, there is no line
                 return
-            inputs = labelled_of(reading, label_field).inputs(kind, text, config_of(labeller.classifier), progress)
+            with bad_records(reading, "stop", text) as bad:
+                columns = labelled_of(reading, label_field)
+                inputs = columns.inputs(kind, text, config_of(labeller.classifier), bad, progress)
             predicted = (
                 labeller.classify(inputs) if page is None else labeller.draw(inputs, page, overwrite=show.overwrite)
             )
@@ -130,7 +130,7 @@ def measure_classifier(model: Path, flags: LabelFlags, given: Given) -> None:
     with progress_bar() as progress:
         labeller = open_model(model, None, given.markers, progress, kind=ClassifierModel)
         kind, network = inputs_of(labeller.classifier), labeller.classifier
-        with bad_records(strict=given.strict) as on_bad:
+        with bad_records(given.reading, "skip", given.texts[0]) as on_bad:
             examples = columns.read(kind, given.texts[0], network.unit, config_of(network), on_bad, progress)
         result = assess(labeller, examples, progress)
     given.show.show(result)

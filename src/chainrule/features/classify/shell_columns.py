@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.options import Needs, flag, given_settings
+from chainrule.cli.shared.options import flag, given_settings
+from chainrule.cli.shared.texts import RECORD_FLAGS, both_fields
 from chainrule.text.corpus.reading import TEXT_FIELD, Reading
 
 if TYPE_CHECKING:
@@ -22,17 +23,6 @@ if TYPE_CHECKING:
 
 
 LabelField = Annotated[str, Parameter(help="Of labelled texts and pairs, the field or column with the label.")]
-
-
-StrictTest = Annotated[
-    bool,
-    Parameter(
-        negative=(),
-        help="Stop at a bad record of --test, too; by default it is reported and left out. One to learn from always "
-        "stops the verb.",
-    ),
-    Needs("test"),
-]
 
 
 @Parameter(name="*")
@@ -79,18 +69,19 @@ class LabelledOptions:
             self._sides(kind),
             ratings=unit == RATING_UNIT,
             on_bad=on_bad,
-            fields=self._both_fields,
+            fields=both_fields(self.field),
             label_field=None if self.label_field == LabelledOptions.label_field else self.label_field,
             encoding=self.encoding,
         )
 
-    def inputs(self, kind: InputKind, name: str, config: Any, progress: Progress) -> Sequence[Any]:
+    def inputs(self, kind: InputKind, name: str, config: Any, on_bad: OnBad, progress: Progress) -> Sequence[Any]:
         """Return the inputs of a file, without labels, of a kind that is read from special files. Raises as `read`."""
         from chainrule.features.classify.labelled.pairs import read_unlabelled_pairs
 
-        if self == LabelledOptions() and kind.inputs is not None:
+        if self == LabelledOptions() and kind.sides is None and kind.inputs is not None:
             return kind.inputs(name, config, progress)
-        return read_unlabelled_pairs(name, self._sides(kind), fields=self._both_fields, encoding=self.encoding)
+        sides, fields = self._sides(kind), both_fields(self.field)
+        return read_unlabelled_pairs(name, sides, on_bad=on_bad, fields=fields, encoding=self.encoding)
 
     def _sides(self, kind: InputKind) -> Sides:
         """Return the kind of both sides of a pair. Raises CycloptsError where inputs are no pairs."""
@@ -100,27 +91,16 @@ class LabelledOptions:
             )
         return kind.sides
 
-    @property
-    def _both_fields(self) -> tuple[str, str] | None:
-        """The fields of both sides, if they are given. Raises CycloptsError."""
-        if self.field is None:
-            return None
-        first, comma, second = self.field.partition(",")
-        if not comma or not first or not second:
-            raise CycloptsError(
-                msg=f"--field is {self.field}; of pairs, name both columns, with a comma between: premise,hypothesis."
-            )
-        return first, second
-
 
 DEFAULT_LABELLED = LabelledOptions()
 
 
 def labelled_of(reading: TextOptions, label_field: str) -> LabelledOptions:
     """Return how to read labelled texts. Raises CycloptsError where there are options that they have no use for."""
-    given = given_settings(reading)
-    if given.keys() - {"field", "encoding"}:
+    if not reading.has_only("field", "encoding", *RECORD_FLAGS):
         raise CycloptsError(
-            msg="Of the options that say how to read texts, only --field and --encoding are for labelled ones."
+            msg="Of the options that say how to read texts, only --field, --encoding and those of bad records are for "
+            "labelled ones."
         )
+    given = {name: value for name, value in given_settings(reading).items() if name not in RECORD_FLAGS}
     return LabelledOptions(label_field=label_field, **given)

@@ -31,13 +31,14 @@ from chainrule.cli.shared.options import (
     tokenizer_of,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.cli.shared.texts import bad_records
+from chainrule.cli.shared.texts import RecordFlags, bad_records
 from chainrule.cli.train.run_output import continues_run, data_differences, report_finished_run, shown_run
 from chainrule.errors import OutputError, SettingError
 from chainrule.features.classify.network.config import LABELLING
 from chainrule.features.classify.options import TrainClassifierOptions
-from chainrule.features.classify.shell_columns import DEFAULT_LABELLED, LabelledOptions, StrictTest
+from chainrule.features.classify.shell_columns import DEFAULT_LABELLED, LabelledOptions
 from chainrule.models.run_options import VectorOptions
+from chainrule.text.corpus.bad_records import BadRecords
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, differences
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def finetune(
     data: LabelledFile,
     output: Output,
     test: Annotated[str | None, FILE, Parameter(help="Labelled texts to test on, in the format of --data.")] = None,
-    strict: StrictTest = False,
+    records: RecordFlags = NO_FLAGS,
     words: Annotated[bool, Parameter(negative=(), help="Label each word, not each text.")] = False,
     pairs: Annotated[
         bool,
@@ -109,21 +110,25 @@ def finetune(
         raise CycloptsError(msg="--words labels each word of a text, and --pairs two texts at once; give one of them.")
     unit: LabelledUnit | Literal["pair"] = "word" if words else "pair" if pairs else "text"
 
-    def read(name: str, on_bad: OnBad = raise_error) -> list[Any]:
+    rule = given_settings(records).get("bad_records", "stop")  # for what is to be learned from
+
+    def read(name: str, on_bad: OnBad) -> list[Any]:
         return list(columns.read(kind_of("text", unit), name, unit, None, on_bad, silent))
 
     settings = given_settings(training)
     config = FineTuningConfig(**settings)
     if resume and not continues and is_model(output):
-        report_finished_classifier(output, settings, lambda: digest_of_inputs(read(data)), {"network": None}, json=json)
+
+        def digest() -> str:
+            return digest_of_inputs(read(data, BadRecords(rule)))
+
+        report_finished_classifier(output, settings, digest, {"network": None}, json=json)
         return
     replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)
-    examples = read(data)
-    tests = None
-    if test is not None:
-        with bad_records(strict=strict) as on_bad:
-            tests = read(test, on_bad)
+    with bad_records(records, "stop" if test is None else "skip", data, *filter(None, [test])) as bad:
+        examples = read(data, bad if rule == "skip" else raise_error)
+        tests = None if test is None else read(test, bad)
     check_labels(tests or [], classes_of(examples))
     if is_first_process() and not pairs:
         note_suspicious_labels(examples, unit, "--words")
@@ -256,7 +261,7 @@ def classifier(
     network: NetworkName | None = None,
     unit: Annotated[str | None, flag(TrainClassifierOptions, "unit")] = None,
     test: Annotated[str | None, FILE, Parameter(help="Labelled inputs to test on, in the format of DATA.")] = None,
-    strict: StrictTest = False,
+    records: RecordFlags = NO_FLAGS,
     columns: LabelledOptions = DEFAULT_LABELLED,
     resume: Resume = False,
     settings: LabellingFlags = NO_FLAGS,
@@ -295,6 +300,7 @@ def classifier(
     network, learning = network or default_network(unit), given_settings(training)
     kind, initial = kind_of(config.reads, unit), VectorOptions(**given_settings(beginning))
     unit = kind.unit(unit)
+    rule = given_settings(records).get("bad_records", "stop")  # for what is to be learned from
     if resume and not continues and is_model(output):
         others = {
             "network": {"name": network, **given_settings(settings)},
@@ -303,19 +309,17 @@ def classifier(
         report_finished_classifier(
             output,
             learning,
-            lambda: digest_of_inputs(columns.read(kind, data, unit, config, raise_error, silent)),
+            lambda: digest_of_inputs(columns.read(kind, data, unit, config, BadRecords(rule), silent)),
             others,
             json=json,
         )
         return
     replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)
-    tests = None
-    with progress_bar() as progress:
-        examples = columns.read(kind, data, unit, config, raise_error, progress)
-        if test is not None:
-            with bad_records(strict=strict) as on_bad:
-                tests = columns.read(kind, test, unit, config, on_bad, progress)
+    inputs = [data, *filter(None, [test])]
+    with progress_bar() as progress, bad_records(records, "stop" if test is None else "skip", *inputs) as bad:
+        examples = columns.read(kind, data, unit, config, bad if rule == "skip" else raise_error, progress)
+        tests = None if test is None else columns.read(kind, test, unit, config, bad, progress)
     if unit != RATING_UNIT:
         check_labels(tests or [], unit_kind(unit).labels(examples))
     if is_first_process() and config.reads == "text" and unit != RATING_UNIT:

@@ -33,7 +33,9 @@ from chainrule.cli.shared.results import ResultOptions, check_plot, is_table
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
+    RECORD_FLAGS,
     TextOptions,
+    bad_records,
     check_read_once,
     note_repairs,
     text_for,
@@ -148,16 +150,16 @@ def compare(
     show = ResultOptions(output=output if is_table(output) else None, overwrite=overwrite, json=json)
     show.check()
     report = None if show.output is not None else output
-    is_plain = (text, report, plot, heldout) == (None,) * 4 and reading == DEFAULT_READING
+    is_plain = (text, report, plot, heldout) == (None,) * 4 and reading.has_only(*RECORD_FLAGS)
     if labels is not None:
         if not is_plain or given.keys() & {"order", "smoothings", "families"}:
             raise CycloptsError(msg="--labels goes with --networks, --vectors, --minutes and the tokenizer alone.")
-        _compare_labels(texts, labels, tokenizer, show, **given)
+        _compare_labels(texts, labels, tokenizer, reading, show, **given)
         return
     if pairs != NO_PAIRS:
         if not is_plain or given or given_settings(tokenizer):
             raise CycloptsError(msg="--source and --target go with seq2seq models, --beam and --max-tokens alone.")
-        compare_pairs(texts, pairs, show)
+        compare_pairs(texts, pairs, reading, show)
         return
     if report is not None:
         from chainrule.features.compare.report import check_report_folder
@@ -220,6 +222,7 @@ def _compare_labels(
     texts: tuple[str, ...],
     labels: str,
     tokenizer: TokenizerFlags,
+    reading: TextOptions,
     show: ResultOptions,
     *,
     minutes: float | None = None,
@@ -229,7 +232,6 @@ def _compare_labels(
     from chainrule.features.classify.inputs import INPUTS
     from chainrule.features.classify.network.config import LABELLING
     from chainrule.features.compare.supervised import compare_labels
-    from chainrule.text.corpus.records import raise_error
     from chainrule.training.config import ClassifierTrainingConfig
 
     if len(texts) != 1:
@@ -237,10 +239,10 @@ def _compare_labels(
     config = LABELLING.get(LabelsOptions(**options).networks[0], LABELLING["bag"])()
     kind = INPUTS[config.reads]
     unit = kind.units[0]
-    with progress_bar() as progress:
+    with progress_bar() as progress, bad_records(reading, "stop", texts[0], labels) as bad:
         table = compare_labels(
-            kind.read(texts[0], unit, config, raise_error, progress),
-            kind.read(labels, unit, config, raise_error, progress),
+            kind.read(texts[0], unit, config, bad, progress),
+            kind.read(labels, unit, config, bad, progress),
             training=ClassifierTrainingConfig(minutes=minutes),
             tokenizer=tokenizer_of(tokenizer) if given_settings(tokenizer) else None,
             progress=progress,
@@ -347,7 +349,7 @@ def _train_and_heldout(
     note_repairs(train, measured)
 
 
-def compare_pairs(models: tuple[str, ...], options: PairsOptions, show: ResultOptions) -> None:
+def compare_pairs(models: tuple[str, ...], options: PairsOptions, reading: TextOptions, show: ResultOptions) -> None:
     """Measure seq2seq models and show a table. Raises as `evaluate_pairs`."""
     from chainrule.base.files import describe_duplicate
     from chainrule.features.compare.supervised import compare_pairs as compare_all
@@ -357,8 +359,10 @@ def compare_pairs(models: tuple[str, ...], options: PairsOptions, show: ResultOp
     twice = describe_duplicate(models)
     if twice is not None:
         raise CycloptsError(msg=f"MODELS name {twice}; a model is compared with others.")
-    with progress_bar() as progress:
-        pairs = read_pairs_for(options, progress)
+    if options.pairs is None:
+        refuse(given_settings(reading), "is for --pairs")
+    with progress_bar() as progress, bad_records(reading, "stop", *filter(None, [options.pairs])) as bad:
+        pairs = read_pairs_for(options, progress, bad)
         table = compare_all(models, pairs, progress=progress, **given_settings(options.writing))
     note_left_out(pairs)
     show.show(table)

@@ -25,7 +25,8 @@ from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.token_scores import score_documents
 from chainrule.models.any_model import check_model
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
-from chainrule.text.corpus.corpus import Corpus, source_of
+from chainrule.text.corpus.corpus import source_of
+from chainrule.text.corpus.splits import as_records
 from chainrule.text.corpus.writing import DocumentFile, document_file
 
 if TYPE_CHECKING:
@@ -280,8 +281,8 @@ def filter(
     A document's score is its cross-entropy in bits per token, with </s> and the spelling of unknown tokens. Give either
     keep, the share of documents to keep, above 0 and up to 1, which reads the source twice; or below, the highest
     score to keep. difference: a model of general text, whose score is subtracted, per token of `model` (Moore and
-    Lewis 2010). output: a file to write or replace, also .jsonl or compressed, or an open one; without it, the result
-    holds the texts.
+    Lewis 2010). output: a file to write or replace, or an open one: lines of text, or whole records if its name ends in
+    .jsonl, .csv, .tsv or .parquet; without it, the result holds the texts.
     Raises TextError, SettingError, OutputError.
 
     good:  chainrule.filter("corpus.txt", chainrule.load("lm/"), keep=0.3, output="likely.txt").threshold
@@ -291,7 +292,8 @@ def filter(
         check_model(difference)
     texts: list[str] = []
     source = source_of(source, model.document)
-    field = source.reading.text_field if isinstance(source, Corpus) else "text"
+    file_name = output if isinstance(output, str | os.PathLike) else "standard output"
+    source, field, records = as_records(source, file_name)
     with ScoreFile() as scores:
         blocks, threshold = passing(
             source,
@@ -308,7 +310,7 @@ def filter(
             kept = len(texts)
         else:
             with (
-                document_file(Path(output), field)
+                document_file(Path(output), field, records=records)
                 if isinstance(output, str | os.PathLike)
                 else nullcontext(DocumentFile("standard output", output, field))
             ) as file:

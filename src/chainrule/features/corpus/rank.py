@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,9 +22,10 @@ from chainrule.models.any_model import check_kind
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 from chainrule.models.scoring_model import ScoringModel
 from chainrule.protocol import UNKNOWN
+from chainrule.text.corpus.bad_records import collecting
 from chainrule.text.corpus.plain_text import lines_of
+from chainrule.text.corpus.records import read_table
 from chainrule.text.numbers import whole_number_of
-from chainrule.text.tables import read_table
 from chainrule.text.tokenization.tokenizer import documents_of
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.models.model import Model
+    from chainrule.text.corpus.bad_records import BadRecords
+    from chainrule.text.corpus.reading import BadRule
+    from chainrule.text.corpus.records import OnBad
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Paths = str | os.PathLike[str]
@@ -105,18 +110,21 @@ def rank(
     by_model: bool = False,
     top: int = 10,
     judgements: Paths | Mapping[str, Mapping[str, int]] | None = None,
+    bad_records: BadRule | BadRecords = "stop",
     progress: ProgressOption = None,
 ) -> Ranked:
-    """Return the documents under which each query is likeliest.
+    """The documents under which each query is likeliest.
 
-    queries: a file with a query on each line, or texts by name. documents: JSON lines with the fields text and,
-    optionally, id, or texts by name. by_model: whether the model gives P(query | document as a prompt); otherwise a
-    smoothed unigram model of each document does, and the model only tokenizes. judgements: grades of relevance in
-    TREC's format, or by query and document. Raises SettingError, TextError, MarkerError.
+    queries: a file with a query on each line, or texts by name. documents: JSON lines, CSV, TSV or Parquet with the
+    fields text and, optionally, id, or texts by name. by_model: whether the model gives P(query | document as a
+    prompt); otherwise a smoothed unigram model of each document does, and the model only tokenizes. judgements: grades
+    of relevance in TREC's format, or by query and document. bad_records: whether a document that cannot be read stops
+    the reading, or is skipped. Raises SettingError, TextError, MarkerError.
     """
     progress = callback(progress)
     check_least("top", top, 1)
-    texts = _documents(documents)
+    with collecting(bad_records, warnings.warn) as bad:
+        texts = _documents(documents, bad)
     asked = _queries(queries)
     grades = None if judgements is None else _judgements(judgements)
     names = list(texts)
@@ -180,12 +188,12 @@ def _queries(queries: Paths | Mapping[str, str]) -> dict[str, str]:
     return texts
 
 
-def _documents(documents: Paths | Mapping[str, str]) -> dict[str, str]:
+def _documents(documents: Paths | Mapping[str, str], on_bad: OnBad) -> dict[str, str]:
     """Return the documents by name. Raises TextError."""
     if not isinstance(documents, str | os.PathLike):
         return dict(documents)
     texts: dict[str, str] = {}
-    for number, record in enumerate(read_table(documents, ["text"]), 1):
+    for number, record in enumerate(read_table(documents, ["text"], on_bad), 1):
         name = record.fields.get("id", str(number))
         if name in texts:
             raise TextError(f"{record.location}: a document before it has the id {name!r}, too; give each its own")

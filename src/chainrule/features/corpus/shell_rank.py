@@ -18,6 +18,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
+from chainrule.cli.shared.texts import RecordFlags, bad_records
 from chainrule.decoding.options import RankConfig
 
 
@@ -26,7 +27,10 @@ def rank(
     /,
     *,
     queries: Annotated[str, FILE, Parameter(help="A query a line.")],
-    documents: Annotated[str, FILE, Parameter(help="JSON lines, CSV or TSV with the field text, and optionally id.")],
+    documents: Annotated[
+        str, FILE, Parameter(help="JSON lines, CSV, TSV or Parquet with the field text, and optionally id.")
+    ],
+    records: RecordFlags = NO_FLAGS,
     by: Annotated[
         Literal["dirichlet", "jelinek-mercer", "model"],
         Parameter(
@@ -53,7 +57,7 @@ def rank(
 
     show.check(queries, documents)
     config = None if by == "model" else RankConfig(smoothing=by, **given_settings(smoothing))
-    with progress_bar() as progress:
+    with progress_bar() as progress, bad_records(records, "stop", documents) as bad:
         ranked = rank_documents(
             open_model(model, None, markers, progress),
             queries,
@@ -62,6 +66,7 @@ def rank(
             by_model=by == "model",
             top=top,
             judgements=judgements,
+            bad_records=bad,
             progress=progress,
         )
     show.show_all(ranked.results())

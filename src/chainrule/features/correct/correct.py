@@ -324,7 +324,7 @@ def _texts(source: Source, inside: BlockProgress, *, fields: bool) -> Iterator[t
         yield from ((text, "", {}) for text in source.texts())
         return
     if isinstance(source, Corpus):
-        blocks = source.blocks_as_they_come(inside, "correcting", fields=fields)
+        blocks = (source.with_fields() if fields else source).blocks_as_they_come(inside, "correcting")
     else:
         blocks = source.blocks(inside, "correcting")
     for block in blocks:

@@ -71,7 +71,7 @@ def text_writer(
 
     The function raises TextError for a text of several lines where each text has to be a line.
     """
-    from chainrule.text.corpus.records import as_json
+    from chainrule.text.corpus.record_blocks import as_json
 
     if output is not None and as_records and FORMATS.get(text_suffix(str(output))) != "json":
         with table_rows(output) as write_rows:
@@ -225,7 +225,7 @@ def correct(
     from chainrule.base.files import check_new_file
     from chainrule.base.progress import silent
     from chainrule.features.correct.correct import in_format, start_correction
-    from chainrule.text.corpus.records import after_fields
+    from chainrule.text.corpus.record_blocks import after_fields
     from chainrule.text.corpus.writing import check_format, check_table_format
 
     given, target = given_settings(options), given_settings(tuning)

@@ -127,9 +127,9 @@ def split(
     Lines stay together in runs of 50, since a test line is too easy if its
     neighbours are in the training text. Records and whole files are assigned by the SHA-256
     of their text, so that copies stay together and each stays in its part when
-    others are added. Parts are plain text, a document a line, or JSON lines if
-    the name ends in .jsonl; both may be compressed. Of a record, only the text
-    is written, not its other fields.
+    others are added. Parts are plain text, a document a line, or whole records
+    if the name ends in .jsonl, .csv or .parquet, or .tsv where texts are
+    records; all but .parquet may be compressed.
     """
     from chainrule.text.corpus.splits import write_split
 
@@ -140,7 +140,7 @@ def split(
     show.check(*source.paths, *shares)
     with progress_bar() as progress:
         files = write_split(source, shares, overwrite=show.overwrite, progress=progress)
-    note_lost_fields(source)
+    note_lost_fields(source, *files)
     note_repairs(source)
     total = sum(file.documents for file in files.values())
     cells = [
@@ -225,7 +225,9 @@ def filter_texts(
     output: Annotated[
         Path | None,
         Parameter(
-            name=("--output", "-o"), help="The file to write, also .jsonl or compressed; by default standard output."
+            name=("--output", "-o"),
+            help="The file to write, perhaps compressed; .jsonl, .csv, .tsv or .parquet for whole records; by default "
+            "standard output.",
         ),
     ] = None,
     tokenizer: ModelTokenizerName = None,
@@ -245,8 +247,9 @@ def filter_texts(
 
     Documents stay in order; of equal scores, the first are kept. --keep reads
     the text twice. A histogram of the scores is printed, to standard error
-    where the documents go to standard output. Of a record, only the text is
-    written, not its other fields.
+    where the documents go to standard output. A name in .jsonl, .csv or
+    .parquet, or .tsv where texts are records, gets whole records; any other
+    only their text.
     """
     from chainrule.features.corpus.filter import filter as keep_likeliest
     from chainrule.text.corpus.writing import check_format
@@ -254,7 +257,7 @@ def filter_texts(
     _check(texts, keep, below, output, json=json)
     source = text_for([model] if difference is None else [model, difference], reading, *texts)
     if output is not None:
-        check_format(output)
+        check_format(output, records=True)
         check_text_target(output, source, overwrite=overwrite)
     with progress_bar() as progress:
         found = keep_likeliest(
@@ -267,7 +270,7 @@ def filter_texts(
             progress=progress,
         )
     if output is not None:
-        note_lost_fields(source)
+        note_lost_fields(source, output)
     note_repairs(source)
     if json:
         print_json(found.as_json())

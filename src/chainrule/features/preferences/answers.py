@@ -1,4 +1,4 @@
-"""Pairs of answers to a prompt, of which people prefer one: JSON lines with the fields prompt, chosen and rejected.
+"""Pairs of answers to a prompt, of which people prefer one: records with the fields prompt, chosen and rejected.
 
 Each field is a text; or, as in data sets for chats, the prompt is a list of messages and each answer one message of the
 assistant, in a list.
@@ -11,10 +11,12 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.errors import TextError
-from chainrule.text.corpus.records import json_objects, suggest_fields
+from chainrule.text.corpus.records import Record, raise_error, read_field, read_items
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from chainrule.text.corpus.records import OnBad
 
 _FIELDS = ("prompt", "chosen", "rejected")
 
@@ -28,27 +30,25 @@ class Preference(NamedTuple):
     place: str
 
 
-def read_preferences(name: str) -> list[Preference]:
-    """Read a file of JSON lines, compressed or not; - is standard input. Raises TextError with file and line."""
-    pairs = []
-    for place, record in json_objects(name):
-        for field in _FIELDS:
-            if field not in record:
-                raise TextError(f"{place}: there is no field {field!r}; {suggest_fields(record, '')}")
-        prompt, chosen, rejected = (record[field] for field in _FIELDS)
-        messages = _messages(prompt)
-        if messages is not None:
-            prompt, chosen, rejected = messages, _answer(chosen), _answer(rejected)
-        for field, value in zip(_FIELDS, (prompt, chosen, rejected), strict=True):
-            if not isinstance(value, str | tuple):
-                expected = "the text of one message of the assistant" if messages and field != "prompt" else "a text"
-                raise TextError(
-                    f"{place}: the field {field!r} is {json.dumps(record[field])[:60]}; expected {expected}"
-                )
-        pairs.append(Preference(prompt, chosen, rejected, place))
-    if not pairs:
-        raise TextError(f"{name}: there is no pair in it; expected JSON lines with {', '.join(_FIELDS)}")
-    return pairs
+def read_preferences(name: str, on_bad: OnBad = raise_error) -> list[Preference]:
+    """Reads the pairs of a file; - is standard input. Raises TextError with file and line.
+
+    on_bad: a callback that gets what is wrong with a pair, which is then left out.
+    """
+    return read_items(name, _read, "pair", on_bad, expected=f"records with {', '.join(_FIELDS)}")
+
+
+def _read(record: Record) -> Preference:
+    """Raises TextError."""
+    prompt, chosen, rejected = (read_field(record.fields, field) for field in _FIELDS)
+    messages = _messages(prompt)
+    if messages is not None:
+        prompt, chosen, rejected = messages, _answer(chosen), _answer(rejected)
+    for field, value in zip(_FIELDS, (prompt, chosen, rejected), strict=True):
+        if not isinstance(value, str | tuple):
+            expected = "the text of one message of the assistant" if messages and field != "prompt" else "a text"
+            raise TextError(f"the field {field!r} is {json.dumps(record.fields[field])[:60]}; expected {expected}")
+    return Preference(prompt, chosen, rejected, record.location)
 
 
 def _messages(value: Any) -> tuple[dict[str, str], ...] | None:

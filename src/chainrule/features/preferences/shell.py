@@ -12,7 +12,7 @@ from chainrule.base.tables import count_of
 from chainrule.cli.shared.models import check_model_target, is_model, save_or_keep
 from chainrule.cli.shared.options import given_settings
 from chainrule.cli.shared.screen import print_json, progress_bar
-from chainrule.cli.shared.texts import DEFAULT_READING
+from chainrule.cli.shared.texts import RECORD_FLAGS, bad_records
 from chainrule.cli.train.networks import print_model
 from chainrule.cli.train.run_output import (
     continues_run,
@@ -46,7 +46,7 @@ def adapt_to_preferences(
 
     if texts or run.mixing.mix:
         raise CycloptsError(msg="--preferred takes the place of a text; give one of them.")
-    if run.reading != DEFAULT_READING:
+    if not run.reading.has_only(*RECORD_FLAGS):
         raise CycloptsError(msg="The options that say how to read texts are for TEXTS, not for --preferred.")
     training, adapters = given_settings(run.training), {} if adapter is None else asdict(adapter)
     continues = continues_run(output, resume=run.resume, overwrite=run.overwrite)
@@ -62,12 +62,14 @@ def adapt_to_preferences(
     replaces = run.overwrite or continues
     check_model_target(output, overwrite=replaces)
     began = time.perf_counter()
-    with progress_bar() as progress:
+    files = [preferred, *filter(None, [run.valid])]
+    with progress_bar() as progress, bad_records(run.reading, "stop", *files) as bad:
         with shown_run(progress, output, resume=run.resume, overwrite=run.overwrite) as options:
             adapted = adapt_network(
                 model,
                 preferred=preferred,
                 beta=beta,
+                bad_records=bad,
                 training=TrainingConfig(**training),
                 validation=run.valid,
                 **adapters,

@@ -20,6 +20,7 @@ from chainrule.models.language_models import CausalNetwork, TextEncoder, chat_mo
 from chainrule.models.model import Model
 from chainrule.models.run import record_header, seconds_since, training_run
 from chainrule.protocol import END
+from chainrule.text.corpus.bad_records import collecting
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -48,11 +49,13 @@ def train_on_preferences(options: AdaptOptions, adapter: AdapterConfig | None, p
     with prefix_errors(os.fspath(path)):
         check_kind(model, CausalNetwork)
     network = model.engine.network if adapter is not None else model.engine.network.float()
-    given = read_preferences(os.fspath(options.preferred))
-    if options.validation is None:
-        learned, kept = _divided(given, training)
-    else:
-        learned, kept = given, read_preferences(str(options.validation))
+    skipped: list[str] = []
+    with collecting(options.bad_records, skipped.append) as bad:
+        given = read_preferences(os.fspath(options.preferred), bad)
+        if options.validation is None:
+            learned, kept = _divided(given, training)
+        else:
+            learned, kept = given, read_preferences(str(options.validation), bad)
     encode = _encoder(model)
     pairs, held_out = ([encode(pair) for pair in _counted(part, progress)] for part in (learned, kept))
     fitting, fitting_kept = (
@@ -69,6 +72,7 @@ def train_on_preferences(options: AdaptOptions, adapter: AdapterConfig | None, p
         "validation": digest_of_preferences(kept),
     }
     job = preference_job(network, fitting, fitting_kept, training, options.beta, text, adapter)
+    job = replace(job, notes=(*job.notes, *skipped))
     if missing := len(pairs) + len(held_out) - len(fitting) - len(fitting_kept):
         note = f"{missing:,} pairs are longer than the network's context of {network.config.context:,} tokens: left out"
         job = replace(job, notes=(*job.notes, note))

@@ -23,8 +23,7 @@ import numpy as np
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.choices import Choice, ChoiceScores, check_choices, join, log_shares, normalise
-from chainrule.evaluation.classification import measure_classification
-from chainrule.evaluation.minimal_pairs import Accuracy
+from chainrule.evaluation.classification import Accuracy, measure_classification
 from chainrule.features.prompt.config import PromptSettings
 from chainrule.features.prompt.prompts import FewShotPrompt, Shots, Template, few_shot_prompt
 from chainrule.text.tokenization.tokenizer import MASK
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.evaluation.classification import Classification
     from chainrule.features.prompt.config import Calibration, Match
-    from chainrule.text.tables import Record
+    from chainrule.text.corpus.records import Record
 
 CONTENT_FREE = ("N/A", "", "[MASK]")  # Zhao et al., section 5
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.base.options import option
 from chainrule.features.prompt.config import PromptSettings
+from chainrule.text.corpus.bad_records import BadRecordsOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PromptOptions(PromptSettings):
+class PromptOptions(PromptSettings, BadRecordsOption):
     """What a model is asked.
 
     template: a prompt with fields in braces. choices: texts and the labels that they stand for, or texts that are their
     own labels; without choices, the model writes its answer. examples: solved examples for few-shot prompts: a file of
-    JSON lines, CSV or TSV, or dictionaries.
+    JSON lines, CSV, TSV or Parquet, or dictionaries. bad_records: what becomes of records that cannot be read.
     """
 
     template: str

@@ -17,7 +17,7 @@ from chainrule.errors import SettingError, TextError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from chainrule.text.tables import Record
+    from chainrule.text.corpus.records import Record
 
 Part = tuple[str, str | None]  # literal text, and the field that follows it, if any
 

@@ -21,6 +21,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.results import ResultOptions, check_table, write_table
 from chainrule.cli.shared.screen import note, progress_bar
+from chainrule.cli.shared.texts import RecordFlags, bad_records
 from chainrule.features.prompt.config import unescaped
 from chainrule.features.prompt.options import PromptOptions
 
@@ -39,7 +40,9 @@ def prompt(
         ),
     ],
     data: Annotated[
-        str, FILE, Parameter(help="Examples with their right answers: JSON lines, or CSV or TSV with a header.")
+        str,
+        FILE,
+        Parameter(help="Examples with their right answers: JSON lines, Parquet, or CSV or TSV with a header."),
     ],
     choices: Annotated[
         tuple[str, ...],
@@ -51,6 +54,7 @@ def prompt(
         ),
     ] = (),
     options: Flags[PromptOptions] = NO_FLAGS,
+    records: RecordFlags = NO_FLAGS,
     show: Annotated[int, WholeNumber, Parameter(help="Print this many prompts as the model gets them.")] = 0,
     output: Annotated[
         Path | None,
@@ -88,9 +92,9 @@ def prompt(
     ]
     for one, other in prefixes_among(configs[0].choices):
         note(f"the choice {other!r} begins with {one!r}, so that {one!r} is always at least as likely; see --normalise")
-    with progress_bar() as progress:
+    with progress_bar() as progress, bad_records(records, "stop", data, *filter(None, [examples])) as bad:
         loaded = open_model(model, None, markers, progress)
-        results = [prompt_with(loaded, data, config, examples, progress) for config in configs]
+        results = [prompt_with(loaded, data, config, examples, progress, bad) for config in configs]
     if output is not None:
         write_table(output, (row for result in results for row in result.to_records()))
     shown = PromptTable(results)

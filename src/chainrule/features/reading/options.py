@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from chainrule.base.options import Options, changed, option
+from chainrule.base.options import changed, option
 from chainrule.models.run_options import CheckpointOptions
+from chainrule.text.corpus.bad_records import BadRecordsOption
 from chainrule.verbs.text_options import SurprisalOptions
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingTimesOptions(Options):
+class ReadingTimesOptions(BadRecordsOption):
     """How reading times are explained.
 
     frequencies: a file of counts, a dictionary of these, or a unigram model or its folder. word: the column of words.
@@ -30,7 +31,8 @@ class ReadingTimesOptions(Options):
     are made of: a story or sentence; by default the story. shift: the words that times come too early: with 1, a time
     is that of the next word. previous: how many words before have predictors, too. log: whether ln of the times is
     predicted. surprisals: columns of the text that are surprisals in bits, and stand beside the models. word_ends,
-    convention: see `SurprisalOptions`.
+    convention: see `SurprisalOptions`. bad_records: what becomes of a row of times that cannot be read or joined; a
+    word of the text is never skipped.
     """
 
     frequencies: str | os.PathLike[str] | Mapping[str, float] | Model | None = option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,6 +35,7 @@ from chainrule.models.any_model import check_kind, check_model
 from chainrule.models.language_models import CausalModel
 from chainrule.models.model_info import info_of_model
 from chainrule.models.progress_line import showing
+from chainrule.text.corpus.bad_records import collecting
 from chainrule.text.corpus.block import block_of_texts
 from chainrule.text.corpus.writing import table_file
 from chainrule.verbs.scored_texts import CountedWords
@@ -91,12 +93,12 @@ class ReadingTimes:
     """The power of each model, the lag profile of the data, and the design matrix.
 
     by, groups, folds: the column of the groups that are held out and resampled, how many there are, and how many folds
-    were asked for. convention: how words end in their surprisals, "uncorrected" without their ends. unknown: notes on
-    words that models do not know.
+    were asked for. convention: how words end in their surprisals, "uncorrected" without their ends.
     baseline: the regression without surprisals. profiles: correlations of times with a figure of the words at `LAGS`,
     by the figure's name; early: the figures of the next word that times go with, beyond chance. counts: how many times
-    there were, joined, used and left out, by reason. rows: the design matrix, with keys and times. left_out: why a
-    model was not measured, by its name.
+    there were, joined, used and left out, by reason. rows: the design matrix, with keys, times and folds, and ln of the
+    density of each time, by fits to the other folds: of the baseline, and with each model. left_out: why a model was
+    not measured, by its name.
     """
 
     powers: Sequence[Power]
@@ -256,10 +258,10 @@ def _bounds(estimate: Estimate, scale: float, digits: int) -> str:
 def reading_times(
     times: AnyPath, text: AnyPath, models: Model | Mapping[str, Model], options: ReadingTimesOptions
 ) -> ReadingTimes:
-    """Return how well the surprisals of models predict reading times, beyond the length, frequency and place of words.
+    """How well the surprisals of models predict reading times, beyond the length, frequency and place of words.
 
-    times: a table with a time for each word (CSV, TSV or JSON lines); it may be in any order. text: a table of all
-    words in the order of reading, one a row, with the same key. models: by name. Give both the words: where a word
+    times: a table with a time for each word (CSV, TSV, JSON lines or Parquet); it may be in any order. text: a table of
+    all words in the order of reading, one a row, with the same key. models: by name. Give both the words: where a word
     differs, the key is wrong, and that is an error; without them, it cannot be noticed (`ReadingTimes.unguarded`).
 
     The baseline has length, ln frequency, their product and position; and but for position, the same of the previous
@@ -278,8 +280,8 @@ def reading_times(
         raise SettingError("there is no model; give at least one, or columns of surprisals")
     if twice := next((name for name in options.surprisals if name in by_name), None):
         raise SettingError(f"a model and a column of surprisals are both called {twice!r}; rename one")
-    with showing(options.progress) as progress:
-        return _measured(join_times(times, text, options), by_name, options, progress)
+    with showing(options.progress) as progress, collecting(options.bad_records, warnings.warn) as bad:
+        return _measured(join_times(times, text, options, bad), by_name, options, progress)
 
 
 def _measured(
@@ -304,7 +306,7 @@ def _measured(
     times, groups = read.times[rows], read.groups[rows]
     folds = fold_numbers(groups, options.folds)
     baseline = held_out_log_probs(base, times, folds)
-    columns: dict[str, ndarray] = {}
+    columns: dict[str, ndarray] = {"log_density": baseline}
     gains: dict[str, ndarray] = {}
     designs: dict[str, ndarray] = {}
     left_out: dict[str, str] = {}
@@ -313,11 +315,13 @@ def _measured(
         own = np.column_stack([values[rows - k] for k in range(options.previous + 1)])
         design = np.column_stack([base, own])
         try:
-            gains[name] = held_out_log_probs(design, times, folds) - baseline
+            densities = held_out_log_probs(design, times, folds)
+            gains[name] = densities - baseline
         except SettingError as error:
             left_out[name] = str(error)
             continue
         designs[name] = design
+        columns[f"{name}_log_density"] = densities
         columns |= {f"{name}_surprisal" + f"_prev{k}" * (k > 0): own[:, k] for k in range(options.previous + 1)}
     if not gains:
         raise SettingError("; ".join(f"{name}: {why}" for name, why in left_out.items()))
@@ -338,7 +342,14 @@ def _measured(
     profiles = {name: lag_profile(read.times, values, read.stories) for name, values in around.items()}
     time = f"log_{options.time}" if options.log else options.time
     table = [
-        {**read.keys[i], options.word: read.words[i], time: times[row], "group": int(groups[row]), **values}
+        {
+            **read.keys[i],
+            options.word: read.words[i],
+            time: times[row],
+            "group": int(groups[row]),
+            "fold": int(folds[row]),
+            **values,
+        }
         for row, (i, values) in enumerate(
             zip(rows.tolist(), _as_rows({**dict(zip(names[1:], base.T[1:], strict=True)), **columns}), strict=True)
         )

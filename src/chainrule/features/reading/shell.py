@@ -12,6 +12,7 @@ from chainrule.cli.shared.models import limited, open_model
 from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, Json, Overwrite, given_settings
 from chainrule.cli.shared.results import ResultOptions, check_plot, check_table
 from chainrule.cli.shared.screen import progress_bar
+from chainrule.cli.shared.texts import RecordFlags, bad_records
 from chainrule.features.reading.options import ReadingTimesOptions
 from chainrule.models.config import ContextOptions
 
@@ -20,20 +21,27 @@ def reading(
     times: Annotated[
         str,
         FILE,
-        Parameter(help="Reading times: a table with a key, and the words to check it by: .tsv, .csv or .jsonl."),
+        Parameter(
+            help="Reading times, a table with a key, and the words to check it by: .tsv, .csv, .jsonl or .parquet."
+        ),
     ],
     /,
     *models: Annotated[Path, Parameter(help="Models: folders or files.", required=False)],
     text: Annotated[str, FILE, Parameter(help="All words in the order of reading, one a row, with the same key.")],
     output: Annotated[
         Path | None,
-        Parameter(name=("--output", "-o"), help="Write the design matrix, for R: .csv, .tsv, .jsonl or .parquet."),
+        Parameter(
+            name=("--output", "-o"),
+            help="Write a row for each word, for R: predictors, and ln of the density of its time by each model: "
+            ".csv, .tsv, .jsonl or .parquet.",
+        ),
     ] = None,
     plot: Annotated[
         Path | None, Parameter(help="Plot gain against bits per byte to a .pdf, .png or .svg file.")
     ] = None,
     options: Flags[ReadingTimesOptions] = NO_FLAGS,
     context: Flags[ContextOptions] = NO_FLAGS,
+    records: RecordFlags = NO_FLAGS,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -65,14 +73,14 @@ def reading(
     check_table(output, times, text, overwrite=overwrite)
     if plot is not None:
         check_plot("--plot", plot, times, text, overwrite=overwrite)
-    with progress_bar() as progress:
+    with progress_bar() as progress, bad_records(records, "stop", times, text) as bad:
         opened = {
             name: open_model(path, None, None, progress, kind=CausalModel)
             for name, path in zip(names_of(models), models, strict=True)
         }
         for own, path in zip(opened.values(), models, strict=True):
             note_convention(own, path, settings)
-        measured = reading_times(times, text, limited(opened, context), progress=progress, **settings)
+        measured = reading_times(times, text, limited(opened, context), progress=progress, bad_records=bad, **settings)
     if output is not None:
         measured.save(output)
     if plot is not None:

@@ -19,7 +19,7 @@ from chainrule.models.any_model import check_model
 from chainrule.models.progress_line import showing
 from chainrule.text.corpus.block import block_of_texts
 from chainrule.text.corpus.corpus import Corpus, source_of
-from chainrule.text.corpus.records import columns_beside, fields_beside
+from chainrule.text.corpus.record_blocks import columns_beside, fields_beside
 from chainrule.text.corpus.writing import check_table_format, rows_in, table_file
 from chainrule.verbs.scored_texts import PER_NAT, SHOWN, SINGULAR, CountedWords, shown_units
 from chainrule.verbs.text_options import SurprisalOptions
@@ -188,8 +188,8 @@ class Surprisals:
     def _blocks(self, progress: Progress) -> Iterator[Mapping[str, list[Any]]]:
         """Yield the rows, some texts at a time."""
         inside, number, counted = BlockProgress(progress, "scoring"), 0, self._counts()
-        keeps = {"fields": True} if isinstance(self._source, Corpus) else {}
-        read = self._source.blocks_as_they_come if isinstance(self._source, Corpus) else self._source.blocks
+        source = self._source
+        read = source.with_fields().blocks_as_they_come if isinstance(source, Corpus) else source.blocks
         self.empty, self.infrequent, self._fields = [], CountedWords(), {}
         self.unknown = {name: CountedWords() for name in self._models}
 
@@ -199,7 +199,7 @@ class Surprisals:
         # Networks have threads of their own and need much memory for each block.
         networks = [hasattr(model.language_model, "score_stream_with_unknown") for model in self._models.values()]
         each = map if any(networks) else map_in_order
-        for block in read(inside, "scoring", **keeps):
+        for block in read(inside, "scoring"):
             done = 0
             for piece, by_model in each(scored, block.pieces(_PART_BYTES)):
                 columns, rows = self._joined(by_model, number, counted)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
+from chainrule.text.corpus.records import items_of, raise_error, read_table
 from chainrule.text.lookup import looked_up
 from chainrule.text.numbers import number_of
-from chainrule.text.tables import read_table
 from chainrule.text.tokenization.splitters import SEPARATORS
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.features.reading.options import ReadingTimesOptions
-    from chainrule.text.tables import Record
+    from chainrule.text.corpus.records import OnBad, Record
 
     AnyPath = str | os.PathLike[str]
 
@@ -48,9 +48,13 @@ class JoinedTimes:
     story: str  # its column
 
 
-def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> JoinedTimes:
-    """Join the tables. Raises TextError with file and row, SettingError where the key names a column twice."""
-    own, other = (read_table(*one, has_header=True) for one in ((text, [options.word]), (times, [options.time])))
+def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions, on_bad: OnBad = raise_error) -> JoinedTimes:
+    """Joins the tables. on_bad: gets what is wrong with a row of times, which is left out.
+
+    Raises TextError with file and row, SettingError where the key names a column twice.
+    """
+    own = read_table(text, [options.word], has_header=True)
+    other = read_table(times, [options.time], on_bad, has_header=True)
     apart = {options.word, options.time}
     shared = [name for name in own[0].fields if name in other[0].fields and name not in apart]
     shared = [name for name in shared if not (_numbers_rows(name, own) and _numbers_rows(name, other))]
@@ -90,13 +94,14 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> J
     groups = [(record.fields[story], record.fields[options.by or story]) for record in own]
     found, used = np.full(len(own), math.nan), set()
     fallen = 0
-    for record in other:
+
+    def join(record: Record) -> None:
+        nonlocal fallen
         entry = _key(record, key)
         if entry not in place:
             raise TextError(f"{record.location}: the text has no word with the key {_shown(key, entry)}")
         if entry in used:
             raise TextError(f"{record.location}: the key {_shown(key, entry)} is there twice")
-        used.add(entry)
         i = place[entry]
         word = record.fields.get(options.word)
         if word is not None and looked_up(word) != looked_up(own[i].fields[options.word]):
@@ -108,14 +113,17 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions) -> J
         if time <= 0:
             raise TextError(
                 f"{record.location}: {options.time} is {time:g}; expected a time above 0: leave out the rows of words "
-                "that have none, such as skipped ones"
+                "that have none, such as skipped ones, or set bad_records='skip'"
             )
+        used.add(entry)
         target = i + options.shift
         if not 0 <= target < len(own) or stories[target] != stories[i]:
             fallen += 1
         else:
             found[target] = math.log(time) if options.log else time
-    counts = {"times": len(other), f"joined by {' and '.join(key)}": len(other)}
+
+    joined = len(list(items_of(other, join, on_bad)))
+    counts = {"times": len(other), f"joined by {' and '.join(key)}": joined}
     counts[f"texts by {story}"] = int(stories[-1]) + 1
     if bare := sum(options.word not in record.fields for record in other):
         counts[BARE] = bare
@@ -251,6 +259,7 @@ def _number(record: Record, name: str, *, empty: bool = False) -> float:
         found = repr(value) if value.strip() else "empty"
         raise TextError(
             f"{record.location}: {name} is {found}; expected a number: leave out the rows of words that have none"
+            + ("" if empty else ", or set bad_records='skip'")
         )
     return number
 

@@ -11,7 +11,7 @@ from typing import Literal
 from chainrule.base.options import Options, option
 
 LatticeFormat = Literal["kaldi-lattice", "slf"]
-ListFormat = Literal["json", "moses", "kaldi", "espnet", "srilm", "kaldi-lattice", "slf"]
+ListFormat = Literal["json", "table", "moses", "kaldi", "espnet", "srilm", "kaldi-lattice", "slf"]
 Objective = Literal["wer", "cer", "bleu", "likelihood"]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.evaluation.token_scores import Speller
-    from chainrule.features.rescore.nbest import NBestList
+    from chainrule.features.rescore.lists.nbest import NBestList
     from chainrule.protocol import LanguageModel, Scorer
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.text.tokenization.vocabulary import Encoded

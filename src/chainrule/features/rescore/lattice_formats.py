@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.features.rescore.lattices import ACOUSTIC, Arc, Unreadable, build_lattice
-from chainrule.features.rescore.nbest import finite_score, lines_of
-from chainrule.features.rescore.nbest_formats import LANGUAGE, list_id
+from chainrule.features.rescore.lists.nbest import finite_score, lines_of
+from chainrule.features.rescore.lists.nbest_formats import LANGUAGE, list_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from chainrule.features.rescore.lattices import Lattice
-    from chainrule.features.rescore.nbest import Line
+    from chainrule.features.rescore.lists.nbest import Line
 
 GRAPH = "graph"
 _EPSILON = "<eps>"

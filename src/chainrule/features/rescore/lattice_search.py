@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule.features.rescore.features import IMPOSSIBLE, SpelledScorer, names_of
 from chainrule.features.rescore.lattices import Unreadable
-from chainrule.features.rescore.nbest import NBestList
+from chainrule.features.rescore.lists.nbest import NBestList
 from chainrule.protocol import END
 
 if TYPE_CHECKING:

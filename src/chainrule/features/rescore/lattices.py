@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from chainrule.errors import TextError
-    from chainrule.features.rescore.nbest import Line
+    from chainrule.features.rescore.lists.nbest import Line
 
 ACOUSTIC = "acoustic"
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import filecmp
 import math
 import os
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,12 +25,12 @@ from chainrule.features.metrics.bleu import Bleu, has_bleu
 from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 from chainrule.features.rescore.features import IMPOSSIBLE, SpelledScorer
 from chainrule.features.rescore.lattice_search import LatticeSearch
-from chainrule.features.rescore.nbest_files import (
+from chainrule.features.rescore.lists.nbest_files import (
     KEYED,
     LATTICES,
     ReferenceFile,
     format_of,
-    holds_json,
+    holds_lists,
     read_lattices,
     read_lists,
     with_equal_names,
@@ -37,7 +38,7 @@ from chainrule.features.rescore.nbest_files import (
     with_references,
     with_sources,
 )
-from chainrule.features.rescore.nbest_formats import ScoreFiles
+from chainrule.features.rescore.lists.nbest_formats import ScoreFiles
 from chainrule.features.rescore.options import RescoreOptions
 from chainrule.features.rescore.rescoring import STAGES, Reranker, RerankingEvaluation, TuningData, score_lists
 from chainrule.features.rescore.tuning import Weights
@@ -45,6 +46,8 @@ from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.models.any_model import check_model
 from chainrule.models.model import Model
 from chainrule.models.progress_line import showing
+from chainrule.text.corpus.bad_records import BadRecords, collecting
+from chainrule.text.corpus.records import raise_error
 from chainrule.text.parallel import Pairs
 
 if TYPE_CHECKING:
@@ -59,8 +62,9 @@ if TYPE_CHECKING:
     from chainrule.features.rescore.config import ListFormat
     from chainrule.features.rescore.features import HypothesisScorer
     from chainrule.features.rescore.lattices import Unreadable
-    from chainrule.features.rescore.nbest import NBestList
+    from chainrule.features.rescore.lists.nbest import NBestList
     from chainrule.features.rescore.rescoring import Scored
+    from chainrule.text.corpus.records import OnBad
 
 
 class PairScorer:
@@ -84,11 +88,12 @@ _SCORED_WHOLE = ("ngram", "uniform", "mixture")  # families for which sharing pr
 
 
 class Rescored(NamedTuple):
-    """The best hypothesis of each list, as `best`, by the list's `id`; and the run that chose them."""
+    """The best hypothesis of each list, as `best`, by the list's `id`; the run that chose them; and a row for each."""
 
     ids: list[str]
     best: list[str]
     rescoring: Rescoring
+    rows: list[dict[str, Any]]
 
     @property
     def weights(self) -> dict[str, float]:
@@ -111,8 +116,8 @@ class Rescored(NamedTuple):
         return self.rescoring.as_json()
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return a row for each list, with its best hypothesis: for pandas.DataFrame."""
-        return [{"id": id, "best": best} for id, best in zip(self.ids, self.best, strict=True)]
+        """A row for each list, with its best hypothesis, before and after, their scores, and whether it is right."""
+        return self.rows
 
 
 @takes(RescoreOptions)
@@ -121,12 +126,13 @@ def rescore(
     models: Model | Seq2SeqModel | Mapping[str, Model | Seq2SeqModel],
     options: RescoreOptions,
 ) -> Rescored:
-    """Choose the hypothesis of each n-best list, or lattice, with the best weighted sum of scores.
+    """Chooses the hypothesis of each n-best list, or lattice, with the best weighted sum of scores.
 
-    lists: a file of JSON lines, or of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's; lattices: Kaldi's as
-    text, HTK's in SLF or a folder of them. models: by name, for weights and results; a single one is called lm. The sum
-    is of the list's own scores, log P under each model in nats, and the number of words; of a lattice, the best path is
-    exact if all models are n-gram models. The options are those of `RescoreOptions`. Raises TextError, SettingError.
+    lists: a file of JSON lines, a table, or a file of Moses', Kaldi's or SRILM's; a folder of ESPnet's or SRILM's;
+    lattices: Kaldi's as text, HTK's in SLF or a folder of them. models: by name, for weights and results; a single one
+    is called lm. The sum is of the list's own scores, log P under each model in nats, and the number of words; of a
+    lattice, the best path is exact if all models are n-gram models. The options are those of `RescoreOptions`. Raises
+    TextError, SettingError.
 
     good:  chainrule.rescore("nbest.jsonl", chainrule.load("lm/"), tune="dev.jsonl").best
     """
@@ -134,16 +140,14 @@ def rescore(
     for model in named.values():
         check_model(model, Model, Seq2SeqModel)
     scorers = {name: hypothesis_scorer(model, options) for name, model in named.items()}
-    ids: list[str] = []
-    best: list[str] = []
-    with showing(options.progress) as progress:
+    rows: list[dict[str, Any]] = []
+    with showing(options.progress) as progress, collecting(options.bad_records, warnings.warn) as bad:
+        options = replace(options, bad_records=bad)
         source, weights = ListSource.of(lists, options), Weights(options.weights or {})
         run = Rescoring(source, scorers, weights, options, progress)
         for block in run:
-            texts = block.texts()
-            ids += [nbest.id for nbest in block.lists]
-            best += [texts[row] for row in run.chooser.after(block).tolist()]
-    return Rescored(ids, best, run)
+            rows += run.chooser.rows(block)
+    return Rescored([row["id"] for row in rows], [row["text"] for row in rows], run, rows)
 
 
 def hypothesis_scorer(model: Model | Seq2SeqModel, options: RescoreOptions) -> HypothesisScorer:
@@ -169,6 +173,7 @@ class ListSource:
     references: str | None = None
     sources: str | None = None
     symbols: str | None = None
+    on_bad: OnBad = field(default=raise_error, compare=False)
 
     @property
     def has_lattices(self) -> bool:
@@ -179,7 +184,10 @@ class ListSource:
         """Return the source that a name and options describe. Raises TextError, SettingError."""
         files = ScoreFiles(options.scores or {}, options.costs or {})
         kind = options.format or format_of(name, files)
-        return cls(name, kind, files, options.references, options.sources, options.symbols)
+        bad = options.bad_records if isinstance(options.bad_records, BadRecords) else BadRecords(options.bad_records)
+        if bad.rule == "skip" and kind not in ("json", "table"):
+            raise SettingError(f"bad_records is for lists in JSON lines and tables, not for the format {kind!r}")
+        return cls(name, kind, files, options.references, options.sources, options.symbols, bad)
 
     def lists(
         self,
@@ -211,7 +219,7 @@ class ListSource:
             lattices = read_lattices(self.name, self.format, self.symbols, progress)
             lists = with_equal_names(self.name, search.lists(lattices, leave_out))
         else:
-            lists = read_lists(self.name, self.format, self.files, progress)
+            lists = read_lists(self.name, self.format, self.files, progress, self.on_bad)
         if sources is not None:
             lists = with_sources(lists, sources)
         return with_own_references(lists) if references is None else with_references(lists, references)
@@ -237,7 +245,7 @@ class Rescoring:
         weights, self._is_tuned_on_itself = given, False
         tuned_on: set[int] = set()
         if options.tune is not None:
-            self._is_tuned_on_itself = not holds_json(options.tune) or _hold_the_same(options.tune, source.name)
+            self._is_tuned_on_itself = not holds_lists(options.tune) or _hold_the_same(options.tune, source.name)
             source, weights, data = _tuned(source, options.tune, options, models, given, tuned_on, progress)
         search = LatticeSearch(models, weights, options.nbest)
         self.left_out = search.left_out if source.has_lattices else []  # models that the search does not know
@@ -373,8 +381,8 @@ def _tuned(
 
     tuned_on: gets the identities of the lists.
     """
-    if holds_json(tune):
-        tuning = ListSource(tune, "json", source.files)
+    if holds_lists(tune):
+        tuning = ListSource(tune, format_of(tune, source.files), source.files, on_bad=source.on_bad)
     else:
         source = replace(source, references=source.references or tune)
         tuning = replace(source, references=tune)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from chainrule.errors import SettingError
 from chainrule.evaluation.resampling import Estimate, interval_of_sums
 from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 from chainrule.features.rescore.features import Features, batches_of, features_of, first_of_best
-from chainrule.features.rescore.nbest_files import TOTAL
+from chainrule.features.rescore.lists.nbest_files import TOTAL
 from chainrule.features.rescore.tuning import maximum_likelihood, minimum_error_rate
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chainrule.features.metrics.error_rates import CorpusMeasure
     from chainrule.features.rescore.config import Objective, TuningConfig
     from chainrule.features.rescore.features import HypothesisScorer
-    from chainrule.features.rescore.nbest import NBestList
+    from chainrule.features.rescore.lists.nbest import NBestList
 
 STAGES = ("before", "after", "oracle")
 
@@ -181,6 +181,26 @@ class Reranker:
     def after(self, block: Scored) -> Int64[ndarray, " lists"]:
         """Return the row of each list's best hypothesis by all scores."""
         return block.features.best(self.weights)
+
+    def rows(self, block: Scored) -> Iterator[dict[str, Any]]:
+        """A row for each list: its best hypothesis by all scores, with these, and by its own scores alone; and with
+        references whether it is right, and the word errors of both and of the best possible choice.
+        """
+        texts, errors = block.texts(), block.errors
+        chosen = zip(self.before(block).tolist(), self.after(block).tolist(), strict=True)
+        starts = block.features.offsets[:-1].tolist()
+        for (nbest, scores, _), start, (before, after) in zip(self.ranked(block), starts, chosen, strict=True):
+            row: dict[str, Any] = {"id": nbest.id, "text": texts[after], "text_before": texts[before]}
+            row |= {"changed": texts[after] != texts[before], "hypotheses": len(nbest)}
+            for name, values in scores.items():
+                row[f"score_{name}" if name in row else name] = values[after - start]
+            row[f"{TOTAL}_before"] = scores[TOTAL][before - start]
+            if errors is not None:
+                of_list = errors[start : start + len(nbest), 0]
+                row |= {"reference": nbest.reference, "right": bool(errors[after, 0] == 0)}
+                row |= {"errors": int(errors[after, 0]), "errors_before": int(errors[before, 0])}
+                row |= {"errors_oracle": int(of_list.min()), "words": int(errors[after, 1])}
+            yield row
 
     def ranked(self, block: Scored) -> Iterator[tuple[NBestList, dict[str, list[float]], list[int]]]:
         """Yield each list with its scores, the total last, and the order of its hypotheses, best first.

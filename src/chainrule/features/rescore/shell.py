@@ -21,10 +21,12 @@ from chainrule.cli.shared.options import (
     file_or_dash,
     given_settings,
 )
+from chainrule.cli.shared.results import table_rows
 from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import RecordFlags, bad_records
 from chainrule.errors import OutputError, SettingError, TextError, installing, prefix_errors
 from chainrule.features.rescore.options import RescoreOptions
-from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.corpus.reading import FORMATS, TABLES, text_suffix
 from chainrule.text.numbers import number_of
 
 if TYPE_CHECKING:
@@ -56,17 +58,20 @@ def rescore(
         Parameter(help="One more model; repeat it for several.", negative=(), show_default=False),
     ] = (),
     options: Flags[RescoreOptions] = NO_FLAGS,
+    records: RecordFlags = NO_FLAGS,
     weights: Annotated[Path | None, Parameter(help="A file of weights that --weights-out wrote.")] = None,
     weights_out: Annotated[Path | None, Parameter(help="The file to write the weights to.")] = None,
     output: Annotated[
         Path | None,
         Parameter(
-            name=("--output", "-o"), help="The file to write, also .jsonl or compressed; by default standard output."
+            name=("--output", "-o"),
+            help="The file to write, also compressed; .jsonl, .csv, .tsv or .parquet: a row for each list, with scores "
+            "and errors; by default standard output.",
         ),
     ] = None,
     nbest_out: Annotated[
         Path | None,
-        Parameter(help="Write the lists with their new scores, best first, in their format, or as .jsonl."),
+        Parameter(help="Write the lists with their new scores, best first, in their format, or as .jsonl, .csv, .tsv."),
     ] = None,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
@@ -78,18 +83,19 @@ def rescore(
         $ chainrule rescore lm/ nbest.jsonl -o best.txt
 
     Ranks by the sum of weight x score over a hypothesis's own scores, + weight
-    x log P under each model, + weight x its number of words. N-best lists are JSON
+    x log P under each model, + weight x its number of words. Lists are JSON
     lines, {"id": "1", "hypotheses": [{"text": "so it goes", "score": -3.1}]},
-    with "scores": {"name": -3.1} for several and, optionally, "reference"; or
-    those of Moses, Kaldi, ESPnet and SRILM. Of lattices, Kaldi's as text or
-    HTK's SLF, the best path is exact where all models are n-gram models; others
-    choose among the --nbest best texts. A lattice with an error is reported and
-    left out.
+    with "scores": {"name": -3.1} for several and, optionally, "reference"; tables
+    with a row for each hypothesis: id, text, score (or columns that --scores
+    names), perhaps reference; or those of Moses, Kaldi, ESPnet and SRILM. Of
+    lattices, Kaldi's as text or HTK's SLF, the best path is exact where all
+    models are n-gram models; others choose among the --nbest best texts. A
+    lattice that is wrong is named, and the others go on.
 
     With references, reports word error rate, character error rate and BLEU
     before, after, and for the oracle, the best possible choice, with 95 %
-    bootstrap intervals. Before: by the scores in the file alone, each with weight 1 or
-    its --weight, even if other weights are loaded or tuned. Tuning keeps the
+    bootstrap intervals. Before: by own scores alone, each with weight 1 or its
+    --weight, even where other weights are loaded or tuned. Tuning keeps the
     first weight fixed. A text that is impossible for a model counts as
     -1,000,000 nats; a note says so, and it is written as null or -inf.
 
@@ -109,10 +115,11 @@ def rescore(
         errors.append(error)
         note(str(error))
 
-    config = RescoreOptions(**given | _named(given), on_error=report)
-    all_weights = _all_weights(config, weights)
-    source = ListSource.of(lists, config)
-    with progress_bar() as progress:
+    files = [name for name in inputs if name != "-"]
+    with progress_bar() as progress, bad_records(records, "stop", *files) as bad:
+        config = RescoreOptions(**given | _named(given), on_error=report, bad_records=bad)
+        all_weights = _all_weights(config, weights)
+        source = ListSource.of(lists, config)
         scorers = _scorers(named, tokenizer, markers, config, progress)
         run = Rescoring(source, scorers, all_weights, config, progress)
         _note_replaced(run.replaced)
@@ -251,19 +258,22 @@ def open_outputs(
     """Yield a function that writes a block of lists to all outputs; files appear if all goes well. Raises
     OutputError.
     """
-    from chainrule.features.rescore.nbest_files import KEYED, list_writer, write_best
+    from chainrule.features.rescore.lists.nbest_files import KEYED, list_writer, write_best
 
-    as_json = output is not None and FORMATS.get(text_suffix(str(output))) == "json"
+    is_rows = output is not None and text_suffix(str(output)) in (*FORMATS, *TABLES)
     with ExitStack() as stack:
         best: BinaryIO = sys.stdout.buffer
-        if output is not None:
+        write_rows = None if output is None or not is_rows else stack.enter_context(table_rows(output))
+        if output is not None and not is_rows:
             best = stack.enter_context(compressing(stack.enter_context(replace_file(output)), output))
         lists = None if nbest_out is None else stack.enter_context(list_writer(nbest_out, kind, models))
 
         def write(chooser: Reranker, block: Scored) -> None:
+            if write_rows is not None:
+                write_rows(chooser.rows(block))
             texts = block.texts()
-            for nbest, row in zip(block.lists, chooser.after(block).tolist(), strict=True):
-                write_best(best, nbest, texts[row], as_json=as_json, with_id=kind in KEYED)
+            for nbest, row in zip(block.lists, chooser.after(block).tolist(), strict=True) if not is_rows else ():
+                write_best(best, nbest, texts[row], with_id=kind in KEYED)
             if output is None:
                 best.flush()
             if lists is not None:

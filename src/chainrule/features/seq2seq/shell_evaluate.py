@@ -9,8 +9,9 @@ from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.measures import ShellMeasure
-from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, given_settings
+from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, given_settings, refuse
 from chainrule.cli.shared.screen import note, progress_bar
+from chainrule.cli.shared.texts import bad_records
 from chainrule.features.seq2seq.options import MeasureOptions, TargetBeam
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.cli.shared.measures import Given
+    from chainrule.text.corpus.records import OnBad
     from chainrule.text.parallel import Pairs
 
 
@@ -31,7 +33,7 @@ class PairsOptions:
     pairs: Annotated[
         str | None,
         FILE,
-        Parameter(help="Both in one file, as `train seq2seq --pairs` reads it: tabs, JSON lines, conversations."),
+        Parameter(help="Both in one file, as `train seq2seq --pairs` reads it: tabs, records, conversations."),
     ] = None
     writing: Flags[MeasureOptions] = NO_FLAGS
 
@@ -44,11 +46,14 @@ def measure_seq2seq(model: Path, options: PairsOptions, given: Given) -> None:
     if (options.source, options.target, options.pairs) == (None, None, None):
         raise CycloptsError(msg=f"{model} is a seq2seq model; measure it with --pairs, or --source and --target.")
     given.refuse_texts("--source, --target and --pairs", "seq2seq models")
+    if options.pairs is None:
+        refuse(given_settings(given.reading), "is for --pairs")
     from chainrule.features.seq2seq.model import Seq2SeqModel
     from chainrule.models.files.opening import load
 
     with progress_bar() as progress:
-        pairs, writing = read_pairs_for(options, progress), given_settings(options.writing)
+        with bad_records(given.reading, "stop", *filter(None, [options.pairs])) as bad:
+            pairs, writing = read_pairs_for(options, progress, bad), given_settings(options.writing)
         loaded = load(model, Seq2SeqModel, progress=progress)
         measurement = loaded.evaluate(pairs, progress=progress, **writing)
     note_left_out(pairs)
@@ -58,7 +63,7 @@ def measure_seq2seq(model: Path, options: PairsOptions, given: Given) -> None:
     given.show.show(measurement)
 
 
-def read_pairs_for(options: PairsOptions, progress: Progress) -> Pairs:
+def read_pairs_for(options: PairsOptions, progress: Progress, bad: OnBad) -> Pairs:
     """Return the pairs. Raises CycloptsError, TextError, SettingError."""
     from chainrule.text.parallel import pairs_of
 
@@ -66,13 +71,13 @@ def read_pairs_for(options: PairsOptions, progress: Progress) -> Pairs:
     if options.pairs is not None:
         if options.source is not None or options.target is not None:
             raise CycloptsError(msg="--pairs has both sides; leave out --source and --target.")
-        return pairs_of([options.pairs], ("source", "target"), progress)
+        return pairs_of([options.pairs], progress=progress, on_bad=bad)
     if options.source is None or options.target is None:
         missing = "--source" if options.source is None else "--target"
         raise CycloptsError(
             msg=f"{missing} is missing: a seq2seq model is measured on --source and --target, or on --pairs."
         )
-    return pairs_of([options.source, options.target], ("source", "target"), progress)
+    return pairs_of([options.source, options.target], progress=progress)
 
 
 def note_left_out(pairs: Pairs) -> None:

@@ -22,10 +22,12 @@ from chainrule.cli.shared.options import (
     file_or_dash,
     flag,
     given_settings,
+    refuse,
     tokenizer_of,
     with_defaults,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.texts import RecordFlags, bad_records
 from chainrule.cli.train.run_output import (
     continues_run,
     data_differences,
@@ -37,13 +39,13 @@ from chainrule.cli.train.run_output import (
 from chainrule.features.seq2seq.network.config import Seq2SeqConfig
 from chainrule.features.seq2seq.train_options import TrainPairsOptions
 from chainrule.neural.config import settings_of
-from chainrule.text.corpus.reading import FORMATS, text_suffix
 from chainrule.text.parallel import FIELDS
 from chainrule.text.tokenization.config import TokenizerConfig
 from chainrule.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from chainrule.base.progress import Progress
+    from chainrule.text.corpus.bad_records import BadRecords
     from chainrule.text.parallel import Pairs
 
 _FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
@@ -57,12 +59,14 @@ def seq2seq(
         str | None,
         _FILE,
         Parameter(
-            help="Both in one file, separated by a tab, or as fields of JSON lines (.jsonl). Conversations, JSON lines "
-            "with messages of role and content, are pairs, too: an answer, and all turns before it."
+            help="Both in one file: two columns with a tab between, fields of JSON lines, CSV or Parquet, or columns "
+            "that the first line of a TSV names. Conversations, JSON lines with messages of role and content, are "
+            "pairs, too: an answer, and all turns before it."
         ),
     ] = None,
-    source_field: Annotated[str, Parameter(help="The field of JSON lines with the source.")] = "source",
-    target_field: Annotated[str, Parameter(help="The field of JSON lines with the target.")] = "target",
+    source_field: Annotated[str, Parameter(help="The field or column of --pairs with the source.")] = "source",
+    target_field: Annotated[str, Parameter(help="The field or column of --pairs with the target.")] = "target",
+    records: RecordFlags = NO_FLAGS,
     valid: Annotated[
         tuple[str, ...],
         Parameter(
@@ -111,20 +115,21 @@ def seq2seq(
     if resume and not continues and is_model(output):
 
         def other_changes(before: dict[str, Any]) -> list[str]:
-            with progress_bar() as progress:
-                return data_differences(before, _pairs(source, target, pairs, fields, progress).record)
+            with progress_bar() as progress, bad_records(records, "stop") as bad:
+                return data_differences(before, _pairs(source, target, pairs, fields, progress, bad).record)
 
         report_finished_run(output, FAMILY, settings_of(config), settings, other_changes, json=json)
         return
-    has_fields = any(FORMATS.get(text_suffix(name)) == "json" for name in (pairs or "", *valid))
-    if fields != FIELDS and not has_fields:
-        raise CycloptsError(msg="--source-field and --target-field are for JSON lines, --pairs FILE.jsonl.")
+    if fields != FIELDS and pairs is None:
+        raise CycloptsError(msg="--source-field and --target-field are for --pairs.")
+    if pairs is None and len(valid) != 1:
+        refuse(given_settings(records), "is for --pairs")
     replaces = overwrite or continues
     check_model_target(output, overwrite=replaces)
     began = time.perf_counter()
-    with progress_bar() as progress:
-        train_set = _pairs(source, target, pairs, fields, progress)
-        validation = None if not valid else _validation_pairs(valid, fields, progress)
+    with progress_bar() as progress, bad_records(records, "stop", *filter(None, [pairs, *valid])) as bad:
+        train_set = _pairs(source, target, pairs, fields, progress, bad)
+        validation = None if not valid else _validation_pairs(valid, fields, progress, bad)
         target_tokenizer = tokenizer_of(with_defaults(TokenizerConfig, tokenizer, kind="bpe"))
         own_tokenizer = None if source_tokenizer is None else replace(target_tokenizer, kind=source_tokenizer)
         with shown_run(progress, output, resume=resume, overwrite=overwrite) as options:
@@ -155,7 +160,12 @@ def seq2seq(
 
 
 def _pairs(
-    source: str | None, target: str | None, pairs: str | None, fields: tuple[str, str], progress: Progress
+    source: str | None,
+    target: str | None,
+    pairs: str | None,
+    fields: tuple[str, str],
+    progress: Progress,
+    bad: BadRecords,
 ) -> Pairs:
     """Return the pairs of the files.
 
@@ -166,19 +176,19 @@ def _pairs(
     if pairs is not None:
         if source is not None or target is not None:
             raise CycloptsError(msg="--pairs has both sides; leave out --source and --target.")
-        return pairs_of([pairs], fields, progress)
+        return pairs_of([pairs], fields, progress, bad, named=fields != FIELDS)
     if source is None or target is None:
         missing = " and ".join(name for name, given in (("--source", source), ("--target", target)) if given is None)
         raise CycloptsError(msg=f"{missing} is missing; or give a file with both sides, --pairs.")
     return pairs_of([source, target], fields, progress)
 
 
-def _validation_pairs(valid: tuple[str, ...], fields: tuple[str, str], progress: Progress) -> Pairs:
+def _validation_pairs(valid: tuple[str, ...], fields: tuple[str, str], progress: Progress, bad: BadRecords) -> Pairs:
     from chainrule.text.parallel import pairs_of
 
     if len(valid) > 2:
         raise CycloptsError(msg=f"--valid takes a source and a target file, or one of pairs, not {len(valid)} files.")
-    return pairs_of(list(valid), fields, progress)
+    return pairs_of(list(valid), fields, progress, bad, named=fields != FIELDS)
 
 
 def _note_left_out(record: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
-from chainrule.cli.shared.texts import DEFAULT_READING, bad_records
+from chainrule.cli.shared.texts import RECORD_FLAGS, bad_records
 from chainrule.errors import TextError
 from chainrule.features.speech.options import CtcOptions, TranscribeOptions
 
@@ -236,7 +236,7 @@ def measure_speech(model: Path, measuring: SpeechMeasuring, given: Given) -> Non
     from chainrule.features.speech.sounds.transcripts import read_transcripts
     from chainrule.models.files.opening import load
 
-    if given.reading != DEFAULT_READING:
+    if not given.reading.has_only(*RECORD_FLAGS):
         raise CycloptsError(msg=f"{model} is measured on sounds; leave out the options that say how to read texts.")
     if not given.texts:
         raise CycloptsError(msg="TEXTS is missing.")
@@ -245,7 +245,7 @@ def measure_speech(model: Path, measuring: SpeechMeasuring, given: Given) -> Non
     with _warnings_as_notes(), progress_bar() as progress:
         speech = load(model, SpeechModel, progress=progress)
         config = speech.network.config
-        with bad_records(strict=given.strict) as on_bad:
+        with bad_records(given.reading, "skip", given.texts[0]) as on_bad:
             spoken = read_transcripts(
                 given.texts[0], on_bad, progress, rate=config.rate, mels=config.mels, on_note=note
             )

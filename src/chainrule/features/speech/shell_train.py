@@ -21,7 +21,7 @@ from chainrule.cli.shared.options import (
     given_settings,
 )
 from chainrule.cli.shared.screen import note, print_json, progress_bar
-from chainrule.cli.shared.texts import Strict, bad_records
+from chainrule.cli.shared.texts import RecordFlags, bad_records
 from chainrule.cli.train.run_output import (
     continues_run,
     cost_line,
@@ -39,6 +39,7 @@ from chainrule.training.config import TrainingConfig
 if TYPE_CHECKING:
     from chainrule.cli.shared.screen import Bar
     from chainrule.features.speech.sounds.transcripts import Transcript
+    from chainrule.text.corpus.bad_records import BadRecords
 
 
 def speech(
@@ -57,7 +58,7 @@ def speech(
     resume: Resume = False,
     training: Flags[TrainingConfig] = NO_FLAGS,
     network: Flags[SpeechConfig] = NO_FLAGS,
-    strict: Strict = False,
+    records: RecordFlags = NO_FLAGS,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -86,9 +87,10 @@ def speech(
     is_finished = resume and not continues and is_model(output)
     if not is_finished:
         check_model_target(output, overwrite=overwrite or continues)
-    with progress_bar() as progress:
-        spoken = _read(transcripts, config, progress, strict=strict)
-        validation = None if valid is None else _read(valid, config, progress, strict=strict)
+    inputs = [transcripts, *filter(None, [valid])]
+    with progress_bar() as progress, bad_records(records, "skip", *inputs) as bad:
+        spoken = _read(transcripts, config, progress, bad)
+        validation = None if valid is None else _read(valid, config, progress, bad)
         if is_finished:
             learned, held_out = divided(spoken, validation, options)
 
@@ -98,11 +100,8 @@ def speech(
             own = settings_of(resolve_config(config, learned))
             report_finished_run(output, FAMILY, own, settings, other_changes, json=json)
             return
-        with (
-            bad_records(strict=strict) as on_error,
-            shown_run(progress, output, resume=resume, overwrite=overwrite) as run,
-        ):
-            model = train_speech(spoken, config, training=options, validation=validation, on_error=on_error, **run)
+        with shown_run(progress, output, resume=resume, overwrite=overwrite) as run:
+            model = train_speech(spoken, config, training=options, validation=validation, on_error=bad, **run)
         if not is_first_process():
             return
         save_or_keep(model, output, overwrite=overwrite or continues, progress=progress)
@@ -127,12 +126,8 @@ def speech(
     print(cost_line(summary, record))
 
 
-def _read(path: str, config: SpeechConfig, progress: Bar, *, strict: bool) -> list[Transcript]:
-    """Return the transcripts of a file or folder.
-
-    Raises TextError where there is none, or with `strict` one that cannot be read.
-    """
+def _read(path: str, config: SpeechConfig, progress: Bar, bad: BadRecords) -> list[Transcript]:
+    """Raises TextError where there is none."""
     from chainrule.features.speech.sounds.transcripts import read_transcripts
 
-    with bad_records(strict=strict) as on_bad:
-        return read_transcripts(path, on_bad, progress, rate=config.rate, mels=config.mels, on_note=note)
+    return read_transcripts(path, bad, progress, rate=config.rate, mels=config.mels, on_note=note)

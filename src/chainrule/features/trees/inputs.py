@@ -51,6 +51,7 @@ def _present_trees(classifier: Any, tokenizer: Tokenizer, trees: Sequence[Tree])
 TREE = InputKind(
     units=UNITS,
     plural="trees",
+    shown=Tree.text,
     network="tree",
     tokenizer="whitespace",
     read=lambda name, unit, config, on_bad, progress: read_trees(name, unit, on_bad),
@@ -149,6 +150,7 @@ def _encode_graphs(
 GRAPH = InputKind(
     units=GRAPH_UNITS,
     plural="graphs",
+    shown=Graph.text,
     network="graph",
     page=Lazy("chainrule.features.trees.graph_page:graphs_page"),
     tokenizer="whitespace",

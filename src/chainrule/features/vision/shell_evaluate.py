@@ -10,6 +10,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.cli.shared.measures import ShellMeasure
 from chainrule.cli.shared.options import FILE, Needs, given_settings
 from chainrule.cli.shared.screen import progress_bar
+from chainrule.cli.shared.texts import bad_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,13 +50,14 @@ def measure_captioner(model: Path, options: CaptionsOptions, given: Given) -> No
     from chainrule.features.vision.pictures.captions import read_captions
     from chainrule.models.files.opening import load
 
-    with progress_bar() as progress:
+    with progress_bar() as progress, bad_records(given.reading, "stop", options.pictures) as bad:
         captioner = load(model, CaptionModel, progress=progress)
         frame = None if captioner.encoder is None else captioner.encoder.frame
         captioned = read_captions(
             options.pictures,
             frame,
-            progress=progress,
+            bad,
+            progress,
             with_pictures=options.vectors is None,
             with_boxes=captioner.needs_boxes,
         )

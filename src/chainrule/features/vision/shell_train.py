@@ -27,6 +27,7 @@ from chainrule.cli.shared.options import (
     tokenizer_of,
 )
 from chainrule.cli.shared.screen import print_json, progress_bar
+from chainrule.cli.shared.texts import RecordFlags, bad_records
 from chainrule.cli.train.run_output import (
     continues_run,
     data_differences,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from chainrule.features.vision.model import CaptionModel
     from chainrule.features.vision.picture_encoder import EncoderLike, PictureEncoder
     from chainrule.features.vision.pictures.captions import CaptionedPicture
+    from chainrule.text.corpus.bad_records import BadRecords
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -93,6 +95,7 @@ class CaptionerRun:
     tuned: bool | None = None
     features: str | None = None
     discriminator: float = 0.0
+    records: RecordFlags = NO_FLAGS
     began: float = field(default_factory=time.perf_counter)
 
 
@@ -106,10 +109,11 @@ def train_captioner(run: CaptionerRun) -> None:
     is_finished = run.resume and not continues and is_model(run.output)
     if not is_finished:
         check_model_target(run.output, overwrite=replaces)
-    with progress_bar() as progress:
+    files = [run.pictures, *filter(None, [run.valid])]
+    with progress_bar() as progress, bad_records(run.records, "stop", *files) as bad:
         encoder = open_encoder(run.encoder, progress, size=run.size)
-        pictures = _read(run, run.pictures, encoder, progress)
-        validation = None if run.valid is None else _read(run, run.valid, encoder, progress)
+        pictures = _read(run, run.pictures, encoder, progress, bad)
+        validation = None if run.valid is None else _read(run, run.valid, encoder, progress, bad)
         if is_finished:
             _report_finished(run, encoder, pictures)
             return
@@ -120,13 +124,16 @@ def train_captioner(run: CaptionerRun) -> None:
     _finish(run, model)
 
 
-def _read(run: CaptionerRun, path: str, encoder: PictureEncoder, progress: Bar) -> Sequence[CaptionedPicture]:
+def _read(
+    run: CaptionerRun, path: str, encoder: PictureEncoder, progress: Bar, bad: BadRecords
+) -> Sequence[CaptionedPicture]:
     from chainrule.features.vision.pictures.captions import read_captions
 
     return read_captions(
         path,
         encoder.frame,
-        progress=progress,
+        bad,
+        progress,
         with_pictures=encoder.vectors is None,
         with_boxes=run.regions != "grid",
     )
@@ -239,6 +246,7 @@ def caption(
     phrases: Annotated[bool, flag(TrainCaptionsOptions, "phrases")] = False,
     reader: ReaderChoice = None,
     valid: Valid = None,
+    records: RecordFlags = NO_FLAGS,
     output: Output,
     resume: Resume = False,
     training: Flags[TrainingConfig] = NO_FLAGS,
@@ -279,6 +287,7 @@ def caption(
             resume=resume,
             overwrite=overwrite,
             json=json,
+            records=records,
         )
     )
 
@@ -323,6 +332,7 @@ def paragraph(
     reader: ReaderChoice = None,
     discriminator: Annotated[float, flag(TrainCaptionsOptions, "discriminator")] = 0.0,
     valid: Valid = None,
+    records: RecordFlags = NO_FLAGS,
     output: Output,
     resume: Resume = False,
     training: Flags[TrainingConfig] = NO_FLAGS,
@@ -364,5 +374,6 @@ def paragraph(
             resume=resume,
             overwrite=overwrite,
             json=json,
+            records=records,
         )
     )

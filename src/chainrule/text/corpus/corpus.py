@@ -9,15 +9,19 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from chainrule.base.arguments import as_paths
+from chainrule.base.files import check_new_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
+from chainrule.text.corpus.bad_records import BadRecords
 from chainrule.text.corpus.block import Block, byte_array
 from chainrule.text.corpus.plain_text import file_block, line_blocks
 from chainrule.text.corpus.reading import Reading, may_hold, text_suffix
-from chainrule.text.corpus.records import json_blocks
+from chainrule.text.corpus.record_blocks import parquet_blocks, record_blocks
 from chainrule.text.corpus.streams import STANDARD_INPUT, file_size, open_stream, unreadable
 
 if TYPE_CHECKING:
@@ -117,8 +121,8 @@ class Corpus:
 
     After it has been read, `digests` has the SHA-256 of each source: of a file's bytes, decompressed unless it is
     Parquet, and in UTF-8; of a folder, that of the lines that `sha256sum` would print for its files in order. `repairs`
-    has the number of repaired UTF-8 errors of each source with any. `unended` has the files whose last line has no
-    newline.
+    has the number of repaired UTF-8 errors of each source with any, `bad` the records that were skipped. `unended` has
+    the files whose last line has no newline. keeps_fields: whether blocks have the other fields of records, too.
     """
 
     sources: tuple[str, ...]
@@ -127,11 +131,13 @@ class Corpus:
     digests: dict[str, str] = field(default_factory=dict)
     repairs: dict[str, int] = field(default_factory=dict)
     unended: list[str] = field(default_factory=list)
+    bad: BadRecords = field(default_factory=lambda: BadRecords("stop"), compare=False)
+    keeps_fields: bool = False
 
     @classmethod
-    def of(cls, sources: Paths, reading: Reading | None = None) -> Corpus:
-        """Return the corpus of some paths. Raises TextError if one is missing, or a folder without text;
-        SettingError.
+    def of(cls, sources: Paths, reading: Reading | None = None, bad: BadRecords | None = None) -> Corpus:
+        """The corpus of some paths. bad: skipped records are added to these. Raises TextError if a path is missing, or
+        a folder without text; SettingError.
         """
         reading = reading or Reading()
         names = tuple(as_paths(sources))
@@ -142,7 +148,9 @@ class Corpus:
         files = tuple(_files_of(name, reading) for name in names)
         for file in (file for some in files for file in some):
             reading.format_of(file)
-        return cls(names, reading, files)
+        if reading.bad_records_out is not None:
+            check_new_file(Path(reading.bad_records_out), overwrite=True, inputs=[*chain(*files)])
+        return cls(names, reading, files, bad=BadRecords.of(reading) if bad is None else bad)
 
     @property
     def paths(self) -> list[str]:
@@ -156,7 +164,17 @@ class Corpus:
 
     @property
     def record(self) -> dict[str, Any]:
-        return {"data": dict(self.digests), "reading": self.reading.record, "repaired": dict(self.repairs)}
+        skipped = {"skipped": self.bad.count} if self.bad.count else {}
+        return {"data": dict(self.digests), "reading": self.reading.record, "repaired": dict(self.repairs), **skipped}
+
+    @property
+    def has_records(self) -> bool:
+        """Whether some of its files have records, and not plain text."""
+        return any(self.reading.format_of(file) != "plain" for file in chain(*self.files))
+
+    def with_fields(self) -> Corpus:
+        """The same corpus, whose blocks keep all fields of records."""
+        return replace(self, keeps_fields=True)
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
         """Implement `Source.blocks`. Raises TextError if a source cannot be read or is not UTF-8, or if all are
@@ -169,17 +187,14 @@ class Corpus:
         if is_empty:
             raise TextError(f"{', '.join(self.sources)}: there is no text in it; at least one document is needed")
 
-    def blocks_as_they_come(
-        self, progress: Progress = silent, task: str = "reading", *, fields: bool = False
-    ) -> Iterator[Block]:
-        """Yield the blocks of `blocks`, but the documents of a pipe as soon as they arrive, before it is closed.
+    def blocks_as_they_come(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:
+        """As `blocks`, but yields the documents of a pipe as soon as they arrive, before it is closed.
 
-        fields: whether blocks keep the other fields of records. Raises TextError if a source cannot be read or is not
-        UTF-8.
+        Raises TextError if a source cannot be read or is not UTF-8.
         """
-        yield from self._blocks(progress, task, wait=False, fields=fields)
+        yield from self._blocks(progress, task, wait=False)
 
-    def _blocks(self, progress: Progress, task: str, *, wait: bool, fields: bool = False) -> Iterator[Block]:
+    def _blocks(self, progress: Progress, task: str, *, wait: bool) -> Iterator[Block]:
         sizes = [[file_size(file) for file in files] for files in self.files]
         total = sum(map(sum, sizes)) or None
         done = 0.0
@@ -189,9 +204,7 @@ class Corpus:
             digests: dict[str, str] = {}
             repairs = 0
             for file, size in zip(files, its_sizes, strict=True):
-                for block, place in _file_blocks(
-                    file, size, self.reading, digests, self.unended, wait=wait, fields=fields
-                ):
+                for block, place in self._file_blocks(file, size, digests, wait=wait):
                     repairs += block.repaired
                     yield block
                     progress(task, done + place, total)
@@ -200,6 +213,33 @@ class Corpus:
             self.repairs.pop(source, None)
             if repairs:
                 self.repairs[source] = repairs
+        self.bad.save()
+
+    def _file_blocks(
+        self, name: str, size: int, digests: dict[str, str], *, wait: bool
+    ) -> Iterator[tuple[Block, float]]:
+        """The blocks of a file, each with the number of bytes read so far. Fills in `digests` and `unended`, too."""
+        reading, fields = self.reading, self.keeps_fields
+        kind = reading.format_of(name)
+        if kind == "parquet":
+            from chainrule.text.corpus.parquet import parquet_digest
+
+            for block, share in parquet_blocks(name, reading, self.bad, fields=fields or self.bad.keeps):
+                yield block, share * size
+            digests[name] = parquet_digest(name)
+            return
+        with open_stream(name, reading.encoding, reading.encoding_errors) as stream:
+            if kind != "plain":
+                blocks = record_blocks(stream, kind, reading, self.bad, wait=wait, fields=fields)
+            elif reading.document == "file":
+                blocks = iter([file_block(stream, reading.encoding_errors)])
+            else:
+                blocks = line_blocks(stream, reading.encoding_errors, wait=wait)
+            for block in blocks:
+                yield block, stream.position
+            digests[name] = stream.hexdigest()
+            if kind == "plain" and reading.document != "file" and stream.last not in (b"", b"\n"):
+                self.unended.append(name)
 
 
 _LIKE_A_PATH = re.compile(r"[/\\]|^\S*\.\w+$|^$")  # with a folder or a suffix
@@ -228,7 +268,7 @@ def read_as(corpus: Corpus, document: Document | None) -> Corpus:
     is_set = corpus.reading.document is not None or (document == "file" and corpus.reading.field is not None)
     if document is None or is_set or not all(may_hold(file, document) for file in files):
         return corpus
-    return Corpus(corpus.sources, replace(corpus.reading, document=document), corpus.files)
+    return Corpus(corpus.sources, replace(corpus.reading, document=document), corpus.files, bad=corpus.bad)
 
 
 def _files_of(name: str, reading: Reading) -> tuple[str, ...]:
@@ -274,45 +314,6 @@ def unread_tables(corpus: Corpus) -> dict[str, int]:
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-def _file_blocks(
-    name: str,
-    size: int,
-    reading: Reading,
-    digests: dict[str, str],
-    unended: list[str],
-    *,
-    wait: bool,
-    fields: bool,
-) -> Iterator[tuple[Block, float]]:
-    """Yield the blocks of a file, each with the number of bytes read so far.
-
-    At the end, adds to `digests` and `unended`.
-    """
-    from chainrule.text.corpus.csv_table import table_blocks
-    from chainrule.text.corpus.parquet import parquet_blocks, parquet_digest
-
-    kind = reading.format_of(name)
-    if kind == "parquet":
-        for block, share in parquet_blocks(name, reading, fields=fields):
-            yield block, share * size
-        digests[name] = parquet_digest(name)
-        return
-    with open_stream(name, reading.encoding, reading.encoding_errors) as stream:
-        if kind == "json":
-            blocks = json_blocks(stream, reading, wait=wait, fields=fields)
-        elif kind == "table":
-            blocks = table_blocks(stream, reading, wait=wait, fields=fields)
-        elif reading.document == "file":
-            blocks = iter([file_block(stream, reading.encoding_errors)])
-        else:
-            blocks = line_blocks(stream, reading.encoding_errors, wait=wait)
-        for block in blocks:
-            yield block, stream.position
-        digests[name] = stream.hexdigest()
-        if kind == "plain" and reading.document != "file" and stream.last not in (b"", b"\n"):
-            unended.append(name)
 
 
 def _listing_digest(folder: str, digests: dict[str, str]) -> str:

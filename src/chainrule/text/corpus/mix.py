@@ -17,8 +17,10 @@ import numpy as np
 from chainrule.base.files import describe_duplicate
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
+from chainrule.text.corpus.bad_records import BadRecords
 from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.corpus.mix_kernels import choose
+from chainrule.text.corpus.reading import Reading
 from chainrule.text.corpus.splits import exact_shares
 from chainrule.text.corpus.streams import STANDARD_INPUT
 
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
     from chainrule.text.corpus.block import Block
     from chainrule.text.corpus.corpus import Source
-    from chainrule.text.corpus.reading import Reading
     from chainrule.text.corpus.splits import Share
 
 TURN_BYTES = 1 << 18  # read from one text before switching to another
@@ -95,6 +96,7 @@ class Mix:
     ingredients: Sequence[Ingredient]
     seed: int = 0
     size: int | None = None  # in bytes; None: as much as the scarcest text allows
+    bad: BadRecords = field(default_factory=lambda: BadRecords("stop"), repr=False)  # those that were skipped
     _measured: bool = field(default=False, repr=False)
 
     @classmethod
@@ -105,12 +107,13 @@ class Mix:
         seed: int = 0,
         size: int | None = None,
         reading: Reading | None = None,
+        bad: BadRecords | None = None,
     ) -> Mix:
         """Return a mix of files or folders with the given shares of bytes.
 
         size: in bytes; texts that are too short for their share of it are repeated. By default, the scarcest text is
-        used whole, and no document twice. Raises SettingError if the shares do not add up to one, or a file is named
-        twice; TextError, as `Corpus.of`, and for standard input.
+        used whole, and no document twice. bad: skipped records are added to these. Raises SettingError if the shares do
+        not add up to one, or a file is named twice; TextError, as `Corpus.of`, and for standard input.
         """
         if seed < 0:
             raise SettingError(f"seed is {seed}; expected 0 or more")
@@ -120,10 +123,12 @@ class Mix:
         twice = describe_duplicate([os.fspath(source) for source in shares])
         if twice is not None:
             raise SettingError(f"the mix names {twice}; each text has one share")
-        corpora = [Corpus.of(source, reading) for source in shares]
+        bad = BadRecords.of(reading or Reading()) if bad is None else bad
+        corpora = [Corpus.of(source, reading, bad) for source in shares]
         if any(STANDARD_INPUT in corpus.sources for corpus in corpora):
             raise TextError("standard input, -, cannot be mixed, since a mix reads its texts twice; name a file")
-        return cls([Ingredient(corpus, share) for corpus, share in zip(corpora, exact, strict=True)], seed, size)
+        parts = [Ingredient(corpus, share) for corpus, share in zip(corpora, exact, strict=True)]
+        return cls(parts, seed, size, bad)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -132,11 +137,12 @@ class Mix:
     @property
     def record(self) -> dict[str, Any]:
         records = [part.source.record for part in self.ingredients]
-        merged = {
+        merged: dict[str, Any] = {
             key: {name: value for record in records for name, value in record.get(key, {}).items()}
             for key in ("data", "reading", "repaired")
         }
         sized = {} if self.size is None else {"size": self.size}
+        merged |= {"skipped": self.bad.count} if self.bad.count else {}
         return {**merged, "mix": {"seed": self.seed, **sized, "texts": [part.as_record() for part in self.ingredients]}}
 
     def blocks(self, progress: Progress = silent, task: str = "reading") -> Iterator[Block]:

@@ -1,50 +1,45 @@
-"""Parquet files as blocks, with the library pyarrow: a row is a record, and one column has the text."""
+"""The rows of Parquet files, with the library pyarrow."""
 
 from __future__ import annotations
 
 import hashlib
-from itertools import count, repeat
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from chainrule.errors import TextError, installing
-from chainrule.text.corpus.plain_text import DOCUMENT_BYTES, invalid_utf8
-from chainrule.text.corpus.records import Documents, suggest_fields
-from chainrule.text.corpus.streams import EXPANSION, EXPANSION_BYTES, file_size, repair, unreadable
+from chainrule.text.corpus.reading import suggest_fields
+from chainrule.text.corpus.streams import EXPANSION, EXPANSION_BYTES, file_size, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from chainrule.text.corpus.block import Block
-    from chainrule.text.corpus.reading import Reading
 
 _ROWS = 1024  # decoded at a time
 _BUFFER_BYTES = 1 << 20  # of a column, read at a time, instead of a whole row group
 
 
-def parquet_blocks(name: str, reading: Reading, *, fields: bool = False) -> Iterator[tuple[Block, float]]:
-    """Yield the rows of a file as records, in blocks, each with the share of rows read so far.
+def parquet_rows(
+    name: str, field: str | None = None, *, whole: bool = True
+) -> Iterator[tuple[list[dict[str, Any]], float]]:
+    """Some rows at a time, by the names of columns, and the share of rows read so far.
 
-    fields: whether blocks keep the other columns, too. Raises TextError, also if pyarrow is not installed.
+    field: a column of strings, which are given as bytes, perhaps not UTF-8; without `whole`, the others are not read.
+    Raises TextError, also if pyarrow is not installed.
     """
     pyarrow, parquet = pyarrow_for(name)
-    row, size = 1, 0
+    done = size = 0
     try:
         with parquet.ParquetFile(name, buffer_size=_BUFFER_BYTES) as file:
-            _check_column(name, file.schema_arrow, reading.text_field)
+            if field is not None:
+                _check_column(name, file.schema_arrow, field)
             rows = max(file.metadata.num_rows, 1)
-            for batch in file.iter_batches(_ROWS, columns=None if fields else [reading.text_field], use_threads=False):
-                values = batch.column(reading.text_field).cast(pyarrow.large_binary())
-                size += values.nbytes
+            for batch in file.iter_batches(_ROWS, columns=None if whole else [field], use_threads=False):
+                size += batch.nbytes
+                done += batch.num_rows
                 _check_expansion(name, size)
-                documents = Documents(name, "row", reading, fields=[] if fields else None)
-                records = batch.to_pylist() if fields else repeat(None)
-                for number, value, record in zip(count(row), values.to_pylist(), records, strict=False):
-                    documents.add(_utf8(value, reading, documents, f"{name}, row {number}"), number, record)
-                row += len(values)
-                if block := documents.block():
-                    yield block, (row - 1) / rows
+                table = pyarrow.Table.from_batches([batch])
+                if field is not None:
+                    values = table.column(field).cast(pyarrow.large_binary())
+                    table = table.set_column(table.schema.get_field_index(field), field, values)
+                yield table.to_pylist(), done / rows
     except OSError as error:
         raise unreadable(name, error) from error
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:  # the latter for a name in the file
@@ -91,20 +86,3 @@ def _check_expansion(name: str, size: int) -> None:
             f"{name}: expands to more than {size:,} bytes of text, over {EXPANSION} times its own size, like a "
             "decompression bomb, so reading stopped; if that is intended, write it as plain text first"
         )
-
-
-def _utf8(value: bytes | None, reading: Reading, documents: Documents, place: str) -> bytes:
-    if value is None:
-        raise TextError(f"{place}: the field {reading.text_field!r} is null, expected a string")
-    if len(value) > DOCUMENT_BYTES:
-        raise TextError(f"{place}: is longer than {DOCUMENT_BYTES:,} bytes, the most that a document may have")
-    try:
-        value.decode()
-    except UnicodeDecodeError as error:
-        text = np.frombuffer(value, np.uint8)
-        if reading.encoding_errors == "strict":
-            byte = f"byte 0x{value[error.start]:02x} at offset {error.start} of the field"
-            raise invalid_utf8(text, f"{place}: {byte}") from error
-        value, places = repair(text, reading.encoding_errors)
-        documents.repaired += places
-    return value

@@ -17,19 +17,52 @@ if TYPE_CHECKING:
 Document = Literal["line", "file", "record"]
 EncodingErrors = Literal["strict", "replace", "skip"]
 Format = Literal["plain", "json", "parquet", "table"]
+BadRule = Literal["stop", "skip"]
 
 DOCUMENTS: tuple[Document, ...] = ("line", "file", "record")
 ENCODING_ERRORS: tuple[EncodingErrors, ...] = ("strict", "replace", "skip")
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
 FORMATS: dict[str, Format] = {".jsonl": "json", ".ndjson": "json", ".parquet": "parquet", ".csv": "table"}
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # the formats of tables that are written
 # Of the files read from a folder, compressed or not: a table beside texts often describes them.
 SUFFIXES = (".txt", ".jsonl", ".ndjson", ".parquet")
 UTF_8 = "utf-8"
+_SHOWN = 8  # fields named in a message, at most
 TEXT_FIELD = "text"  # of a record, where no other is named
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Options):
+class RecordOptions(Options):
+    """What becomes of records that cannot be read: the first one stops the reading, or all are skipped, and counted.
+
+    bad_records_out: a table, which is replaced: where each skipped record is, what is wrong with it, and the record.
+    Raises SettingError.
+    """
+
+    bad_records: BadRule | None = option(
+        None,
+        "what to do about a record that cannot be read: stop, the default for texts and what is learned from; or skip "
+        "it, with a note, the default for minimal pairs and tests",
+        reads=BadRule,
+    )
+    bad_records_out: str | None = option(
+        None, "write skipped records to this file, with what is wrong: .jsonl, .csv, .tsv or .parquet"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bad_records_out is None:
+            return
+        if self.bad_records == "stop":
+            raise SettingError("bad_records_out is for skipped records; set bad_records='skip', too")
+        if text_suffix(self.bad_records_out) not in TABLES:
+            raise SettingError(
+                f"bad_records_out is {self.bad_records_out!r}; the name of a table ends in {', '.join(TABLES)}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(RecordOptions):
     """How files are read.
 
     document: a line, a whole file, or a record: an object of JSON lines, or a row of Parquet or CSV. By default, a
@@ -41,6 +74,7 @@ class Reading(Options):
     encoding: of the bytes, by a name that Python knows, such as latin-1 or utf-16; Parquet is always UTF-8.
     encoding_errors: a byte that is not UTF-8 raises an error (strict), becomes U+FFFD (replace), or is removed (skip).
     suffixes: those of the files to read from folders, compressed or not.
+    bad_records, bad_records_out: as in `RecordOptions`; by default, a bad record stops the reading.
     Raises SettingError if a value is unknown.
     """
 
@@ -104,6 +138,9 @@ class Reading(Options):
     def record(self) -> dict[str, Any]:
         """The settings, for the record of a model: without an encoding, if it is UTF-8."""
         settings = asdict(self) | {"field": self.text_field}
+        del settings["bad_records_out"]
+        if self.bad_records != "skip":
+            del settings["bad_records"]
         if is_utf_8(self.encoding):
             del settings["encoding"]
         return settings
@@ -163,3 +200,11 @@ def compression_suffix(name: str) -> str:
     """Return the suffix of a compressed file's name; empty for other files."""
     suffix = PurePath(name.lower()).suffix
     return suffix if suffix in COMPRESSIONS else ""
+
+
+def suggest_fields(names: Any, options: str = "Reading(field=...)") -> str:
+    """Names the fields that exist, for a message that one is missing. options: the settings that choose fields."""
+    shown = [repr(name) for name in list(names)[:_SHOWN]]
+    more = ", ..." if len(names) > _SHOWN else ""
+    which = f"; choose one with {options}" if options else ""
+    return f"there are {', '.join(shown)}{more}{which}" if shown else "the record is empty"

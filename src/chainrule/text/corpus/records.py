@@ -1,34 +1,52 @@
-"""Records as blocks: each record, or each line of its text, is a document. Reads JSON lines."""
+"""Reads the records of a file: JSON lines, CSV, TSV or Parquet, compressed or not. Each has named fields.
+
+The first line of CSV and TSV names the columns, unless the reader of such records knows them. A file whose name does
+not say what it holds is JSON lines if it begins with a brace, and else TSV.
+"""
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import os
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import numpy as np
-
+from chainrule.base.progress import Progress, silent
+from chainrule.base.tables import count_of
 from chainrule.errors import TextError
-from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8, Block, byte_array
+from chainrule.text.corpus.csv_table import rows_by_block
 from chainrule.text.corpus.plain_text import line_blocks
-from chainrule.text.corpus.reading import FORMATS, UTF_8, text_suffix
-from chainrule.text.corpus.streams import encode_string, open_stream
+from chainrule.text.corpus.reading import FORMATS, UTF_8, suggest_fields, text_suffix
+from chainrule.text.corpus.streams import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from chainrule.text.corpus.reading import EncodingErrors, Reading
+    from chainrule.text.corpus.block import Block
+    from chainrule.text.corpus.reading import EncodingErrors, Format
     from chainrule.text.corpus.streams import ByteStream
 
-    # Called for a bad record of a benchmark: raises the error, or notes it and continues with the other records.
+    # Called for a record that cannot be read: raises the error, or notes it, and the record is left out.
     OnBad = Callable[[TextError], None]
+    # The cells of the first row of CSV or TSV, and its place -> the names of the columns, and whether it is no record.
+    Header = Callable[[Sequence[str], str], tuple[Sequence[str], bool]]
 
-_MOST_DIGITS = 4300  # of Python's integers
-_JSON = json.JSONDecoder(parse_int=float)
-_EXACT_JSON = json.JSONDecoder(parse_int=lambda digits: int(digits) if len(digits) < _MOST_DIGITS else float(digits))
-_SHOWN = 8  # fields named in a message, at most
+Item = TypeVar("Item")
+_JSON = json.JSONDecoder()
+_ANY_NUMBERS = json.JSONDecoder(parse_int=float)  # Python's integers refuse numbers of more than 4300 digits
+
+
+class Record(NamedTuple):
+    """The fields of a record; its file and line, for messages; the line's number; and the record as it is in the file.
+
+    written: empty for Parquet.
+    """
+
+    fields: Mapping[str, Any]
+    location: str = "an example"
+    number: int = 0
+    written: str = ""
 
 
 def raise_error(error: TextError) -> None:
@@ -36,202 +54,220 @@ def raise_error(error: TextError) -> None:
     raise error
 
 
-@dataclass
-class Documents:
-    """Collects records for a block."""
+def bad_record(record: Record, reason: str) -> TextError:
+    """The error for a record."""
+    error = TextError(f"{record.location}: {reason}")
+    error.record = record
+    return error
 
-    source: str
-    unit: str
-    reading: Reading
-    pieces: list[bytes] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)  # the record of each document
-    repaired: int = 0
-    fields: list[Mapping[str, Any]] | None = None  # of the record of each document, if they are kept
 
-    def add(self, text: bytes, number: int, fields: Mapping[str, Any] | None = None) -> None:
-        """Add a record. text: valid UTF-8. fields: all of its fields."""
-        text = text.replace(b"\r\n", b"\n")
-        if self.reading.document == "line":
-            lines = text.removesuffix(b"\n").split(b"\n")
-            self.pieces += lines
+def always_named(cells: Sequence[str], place: str) -> tuple[Sequence[str], bool]:
+    """A `Header` of tables whose first row always names the columns."""
+    return cells, True
+
+
+def read_records(
+    name: str, on_bad: OnBad = raise_error, header: Header = always_named, *, encoding: str = UTF_8
+) -> Iterator[Record]:
+    """The records of a file; - is standard input. Raises TextError where the file as a whole cannot be read.
+
+    on_bad: a callback that gets a TextError with file and line for each record that is left out: a line that is no
+    JSON object, a row with more or fewer cells than columns.
+    """
+    if text_suffix(name) == ".parquet":
+        from chainrule.text.corpus.parquet import parquet_rows
+
+        rows = chain.from_iterable(rows for rows, _ in parquet_rows(name))
+        yield from (Record(fields, f"{name}, row {number}", number) for number, fields in enumerate(rows, 1))
+        return
+    kinds: dict[str, Format] = {**FORMATS, ".json": "json", ".tsv": "table"}
+    with open_stream(name, encoding) as stream:
+        for records, _ in stream_records(stream, kinds.get(text_suffix(name)), on_bad, header):
+            yield from records
+
+
+def items_of(records: Iterable[Record], read: Callable[[Record], Item], on_bad: OnBad) -> Iterator[Item]:
+    """What `read` makes of each record; the TextErrors that it raises go to `on_bad`."""
+    for record in records:
+        try:
+            item = read(record)
+        except TextError as error:
+            if error.record is None:
+                reason = str(error)
+                error = error if reason.startswith(record.location) else bad_record(record, reason)
+                error.record = record
+            on_bad(error)
         else:
-            lines = [text]
-            self.pieces.append(text)
-        self.numbers += [number] * len(lines)
-        if self.fields is not None:
-            self.fields += [fields or {}] * len(lines)
-
-    def block(self) -> Block | None:
-        """Return the block of all records added, if any."""
-        if not self.pieces:
-            return None
-        end = LINE_FEED if self.reading.document == "line" else NEVER_IN_UTF8
-        text = byte_array(bytes([end]).join([*self.pieces, b""]))
-        numbers = np.array(self.numbers)
-        consecutive = numbers[-1] - numbers[0] == numbers.size - 1 and bool((np.diff(numbers) == 1).all())
-        listed = None if consecutive else numbers
-        return Block(text, self.source, int(numbers[0]), end, self.unit, listed, self.repaired, self.fields)
+            yield item
 
 
-def json_blocks(stream: ByteStream, reading: Reading, *, wait: bool = True, fields: bool = False) -> Iterator[Block]:
-    """Read lines that are JSON objects with a text field; skip empty lines. Raises TextError with file and line.
-
-    fields: whether blocks keep all fields of the objects.
-    """
-    decoder = _EXACT_JSON if fields else _JSON
-    for lines in line_blocks(stream, reading.encoding_errors, wait=wait):
-        documents = Documents(stream.name, "line", reading, repaired=lines.repaired, fields=[] if fields else None)
-        for number, line in enumerate(lines.text.tobytes().split(b"\n")[:-1], lines.first):
-            if line and not line.isspace():
-                try:
-                    record = _json_object(line, f" with the field {reading.text_field!r}", decoder)
-                    text, places = _text_of(record, reading)
-                except TextError as error:
-                    raise TextError(f"{stream.name}, line {number}: {error}{_reason(stream.name, reading)}") from error
-                documents.add(text, number, record)
-                documents.repaired += places
-        if block := documents.block():
-            yield block
-
-
-def json_objects(
+def read_items(
     name: str,
+    read: Callable[[Record], Item],
+    what: str,
     on_bad: OnBad = raise_error,
+    header: Header = always_named,
     *,
+    expected: str = "",
     encoding: str = UTF_8,
-    encoding_errors: EncodingErrors = "strict",
-    exact: bool = False,
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of a file of JSON lines, compressed or not, each with its location; - is standard input.
+    progress: Progress = silent,
+    task: str = "reading",
+) -> list[Item]:
+    """What `read` makes of the records of a file. Raises TextError where there is none, or the file cannot be read.
 
-    Skips empty lines. on_bad: a callback that gets a TextError with file and line for each line that is no object.
-    exact: whole numbers stay whole, to be written again; otherwise they are floats, see `as_written`.
+    what: the name of an item, and expected: what it looks like, for the message. on_bad: gets the errors of `read`,
+    too. progress: a callback for `task`, of a `read` that takes long.
     """
-    decoder = _EXACT_JSON if exact else _JSON
-    with open_stream(name, encoding, encoding_errors) as stream:
-        for lines in line_blocks(stream, encoding_errors):
-            for number, line in enumerate(lines.text.tobytes().split(b"\n")[:-1], lines.first):
-                if line and not line.isspace():
-                    place = f"{name}, line {number}"
-                    try:
-                        record = _json_object(line, decoder=decoder)
-                    except TextError as error:
-                        on_bad(TextError(f"{place}: {error}"))
-                    else:
-                        yield place, record
+    first: list[TextError] = []
+
+    def note(error: TextError) -> None:
+        if not first:
+            first.append(error)
+        on_bad(error)
+
+    def counted(records: Sequence[Record]) -> Iterator[Record]:
+        for i, record in enumerate(records):
+            progress(task, i, len(records))
+            yield record
+
+    records = read_records(name, note, header, encoding=encoding)
+    items = list(items_of(records if progress is silent else counted([*records]), read, note))
+    if not items:
+        why = f" that can be read; {first[0]}" if first else f"; expected {expected}" if expected else ""
+        raise TextError(f"{name}: there is no {what} in it{why}")
+    return items
 
 
-def _json_object(line: bytes, fields: str = "", decoder: json.JSONDecoder = _JSON) -> dict[str, Any]:
-    """Parse a line. fields: the fields that it should have, for the message. Raises TextError."""
-    try:
-        record: Any = decoder.decode(line.decode())
-    except json.JSONDecodeError as error:
+def read_table(
+    name: str | os.PathLike[str], needed: Collection[str], on_bad: OnBad = raise_error, *, has_header: bool = False
+) -> list[Record]:
+    """The records of a file, their fields as strings without space at the ends. needed: fields that each must have.
+
+    has_header: whether the first line of CSV and TSV always names the columns; otherwise, a table of two columns of
+    which none has the name of a needed field has the columns text and label. Raises TextError if there is no record.
+    """
+
+    def header(cells: Sequence[str], place: str) -> tuple[Sequence[str], bool]:
+        if has_header or set(cells) & set(needed):
+            return cells, True
+        if len(cells) == 2:
+            return ("text", "label"), False
         raise TextError(
-            f"is not JSON: {error.msg} at column {error.colno}; expected one object a line: the file is damaged, cut "
-            "short, or not JSON lines"
-        ) from error
+            f"{place}: found {len(cells)} columns, none of them called {' or '.join(map(repr, needed))}; expected a "
+            "first line that names the columns, or two columns, text and label"
+        )
+
+    def read(record: Record) -> Record:
+        for field in needed:
+            value = read_field(record.fields, field)
+            if not (isinstance(value, str | bool) or (isinstance(value, int | float) and math.isfinite(value))):
+                raise TextError(f"the field {field!r} is {value!r}; expected a string or a number")
+        return record._replace(fields={field: _text(value) for field, value in record.fields.items()})
+
+    what, expected = "row" if has_header else "example", "JSON lines, CSV, TSV or Parquet with named fields"
+    return read_items(os.fspath(name), read, what, on_bad, header, expected=expected)
+
+
+def stream_records(
+    stream: ByteStream,
+    kind: Format | None,
+    on_bad: OnBad,
+    header: Header = always_named,
+    *,
+    rule: EncodingErrors = "strict",
+    wait: bool = True,
+) -> Iterator[tuple[list[Record], int]]:
+    """The records of JSON lines or a table, a block at a time, and the repairs of each block.
+
+    kind: None if the first line says it. on_bad, header: as for `read_records`. rule, wait: as for `line_blocks`.
+    """
+    blocks = line_blocks(stream, rule, wait=wait)
+    if kind is None:
+        first = next(blocks, None)
+        blocks = chain([] if first is None else [first], blocks)
+        kind = "json" if first is not None and first.text.tobytes().lstrip().startswith(b"{") else "table"
+    if kind == "json":
+        for block in blocks:
+            yield list(_json_records(block, on_bad)), block.repaired
+        return
+    names: list[str] = []
+    for rows, repaired in rows_by_block(stream.name, blocks):
+        records = []
+        for row in rows:
+            place = f"{stream.name}, line {row.line}"
+            if not names:
+                given, is_header = header([cell.strip() for cell in row.cells], place)
+                names = list(given)
+                _check_names(names, place)
+                if is_header:
+                    continue
+            record = Record(dict(zip(names, row.cells, strict=False)), place, row.line, row.written)
+            if len(row.cells) == len(names):
+                records.append(record)
+            else:
+                columns = count_of(len(row.cells), "column")
+                on_bad(bad_record(record, f"found {columns}; expected {len(names)}: {', '.join(names)}"))
+        yield records, repaired
+
+
+def _json_records(block: Block, on_bad: OnBad) -> Iterator[Record]:
+    for number, line in enumerate(block.text.tobytes().split(b"\n")[:-1], block.first):
+        if not line or line.isspace():
+            continue
+        place, written = f"{block.source}, line {number}", line.decode()
+        try:
+            yield Record(_json_object(written), place, number, written)
+        except TextError as error:
+            on_bad(bad_record(Record({}, place, number, written), str(error)))
+
+
+def _json_object(line: str) -> dict[str, Any]:
+    """Raises TextError."""
+    try:
+        try:
+            record: Any = _JSON.decode(line)
+        except json.JSONDecodeError as error:
+            raise TextError(
+                f"is not JSON: {error.msg} at column {error.colno}; expected one object a line: the file is damaged, "
+                "cut short, or not JSON lines"
+            ) from error
+        except ValueError:
+            record = _ANY_NUMBERS.decode(line)
     except RecursionError as error:
         raise TextError("is JSON nested too deeply to be read; expected an object with few levels") from error
     if not isinstance(record, dict):
-        raise TextError(f"found {_kind(record)}, expected a JSON object{fields}")
+        raise TextError(f"found {kind_of_value(record)}, expected a JSON object")
     return record
 
 
-def _text_of(record: dict[str, Any], reading: Reading) -> tuple[bytes, int]:
-    """Return the text field of a JSON object, and the number of lone surrogates repaired in it. Raises TextError."""
-    if reading.text_field not in record:
-        raise TextError(f"there is no field {reading.text_field!r}; {suggest_fields(record)}")
-    text = record[reading.text_field]
-    if not isinstance(text, str):
-        raise TextError(f"the field {reading.text_field!r} is {_kind(text)}, expected a string")
-    try:
-        return encode_string(text, reading.encoding_errors)
-    except UnicodeEncodeError as error:
-        raise TextError(
-            f"the field {reading.text_field!r} has \\u{ord(text[error.start]):04x} in it, half of a surrogate pair "
-            "and no character; correct it, or set encoding_errors='replace' or encoding_errors='skip'"
-        ) from error
+def kind_of_value(value: Any) -> str:
+    """The kind of a JSON value, for messages."""
+    kinds = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return kinds.get(type(value), "a number")
 
 
-def _reason(name: str, reading: Reading) -> str:
-    """Say why a file with this name is read as JSON lines, for messages, if its name does not say it."""
-    if FORMATS.get(text_suffix(name)) == "json":
-        return ""
-    reason = "document='record'" if reading.field is None else f"field={reading.field!r}"
-    return f"; it is read as JSON lines because of {reason}"
+def _check_names(names: Sequence[str], place: str) -> None:
+    """Raises TextError where two columns have one name."""
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise TextError(f"{place}: two columns are called {twice!r}; give each its own name")
 
 
-def _kind(value: Any) -> str:
-    """Return the kind of a JSON value, for messages."""
-    kinds = {dict: "an object", list: "a list", str: "a string", float: "a number", bool: "true or false"}
-    return kinds.get(type(value), "null")
+def read_field(fields: Mapping[str, Any], field: str, place: str = "") -> Any:
+    """The value of a field, as written in the file. Raises TextError if there is no such field.
 
-
-def read_field(record: dict[str, Any], field: str, place: str) -> Any:
-    """Return the value of a field, as written in the file.
-
-    Raises TextError with its location if there is no such field.
+    place: of the record, for the message; `items_of` adds it where it is not given.
     """
-    if field not in record:
-        raise TextError(f"{place}: there is no field {field!r}; {suggest_fields(record, '')}")
-    return as_written(record[field])
+    if field not in fields:
+        raise TextError(f"{place}{': ' * bool(place)}there is no field {field!r}; {suggest_fields(fields, '')}")
+    return as_written(fields[field])
 
 
 def as_written(value: Any) -> Any:
-    """Return 2 for 2.0, since JSON's whole numbers are parsed as floats here; any other value unchanged."""
+    """2 for 2.0, so that a label is the same in all files; any other value as it is."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def suggest_fields(names: Any, options: str = "Reading(field=...)") -> str:
-    """Name the fields that exist, for a message that one is missing. options: the settings that choose fields."""
-    shown = [repr(name) for name in list(names)[:_SHOWN]]
-    more = ", ..." if len(names) > _SHOWN else ""
-    which = f"; choose one with {options}" if options else ""
-    return f"there are {', '.join(shown)}{more}{which}" if shown else "the record is empty"
-
-
-def after_fields(own: dict[str, Any], fields: Mapping[str, Any], text_field: str) -> dict[str, Any]:
-    """Return figures of a text after the fields of its record, for JSON; that with the text is there under its name,
-    too.
-    """
-    beside = as_json(fields_beside(fields, own, text_field))
-    return {**beside, **({text_field: own["text"]} if fields else {}), **own}
-
-
-def as_json(value: Any) -> Any:
-    """Return a value of a record as JSON can write it: dates and bytes of Parquet as strings, what is not finite as
-    null.
-    """
-    if isinstance(value, dict):
-        return {str(name): as_json(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [as_json(inner) for inner in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int) else str(value)
-
-
-def fields_beside(fields: Mapping[str, Any], own: Mapping[str, Any], text_field: str) -> dict[str, Any]:
-    """Return the fields of a record beside its text; one that has a name of `own` is called record_NAME."""
-    return {f"record_{name}" if name in own else name: value for name, value in fields.items() if name != text_field}
-
-
-def columns_beside(
-    fields: Sequence[Mapping[str, Any]], columns: Mapping[str, list[Any]], rows: Sequence[int], text_field: str
-) -> Iterator[Mapping[str, list[Any]]]:
-    """Yield the columns of a table with the fields of its records before them, see `fields_beside`.
-
-    fields: of each record; none, if there are no records. rows: how many rows each record has. Records with different
-    fields come one by one.
-    """
-    if not fields:
-        yield columns
-    elif all(own.keys() == fields[0].keys() for own in fields):
-        beside = fields_beside({name: name for name in fields[0]}, columns, text_field)
-        records = [record for record, size in zip(fields, rows, strict=False) for _ in range(size)]
-        yield {**{shown: [record[name] for record in records] for shown, name in beside.items()}, **columns}
-    else:
-        stops = itertools.accumulate(rows, initial=0)
-        for record, size, (start, stop) in zip(fields, rows, itertools.pairwise(stops), strict=False):
-            own = {name: values[start:stop] for name, values in columns.items()}
-            yield from columns_beside([record], own, [size], text_field)
+def _text(value: Any) -> str:
+    value = as_written(value)
+    return "" if value is None else str(value).strip()

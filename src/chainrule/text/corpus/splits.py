@@ -26,9 +26,11 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.text.corpus.block import LINE_FEED
 from chainrule.text.corpus.corpus import Corpus
-from chainrule.text.corpus.writing import check_format, document_file
+from chainrule.text.corpus.reading import TEXT_FIELD
+from chainrule.text.corpus.writing import check_format, document_file, writes_records
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jaxtyping import Int64
@@ -137,7 +139,8 @@ def write_split(
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> dict[str, DocumentFile]:
-    """Divide a text as `split` does, into files: plain text, a document a line, or JSON lines; either compressed.
+    """Divides a text as `split` does, into files: plain text, a document a line, or whole records, .jsonl, .csv, .tsv
+    or .parquet; all but the last may be compressed.
 
     shares: by the names of the files. Returns for each how many documents and bytes it got. Raises SettingError,
     TextError, OutputError.
@@ -145,15 +148,25 @@ def write_split(
     good:  chainrule.write_split(chainrule.Corpus.of("a.txt"), {"train.txt": 0.9, "test.txt.gz": 0.1})
     """
     fractions = exact_shares(shares.values())
-    inputs, field = (source.paths, source.reading.text_field) if isinstance(source, Corpus) else ((), "text")
     for path in map(Path, shares):
-        check_format(path)
-        check_new_file(path, overwrite=overwrite, inputs=inputs)
+        check_format(path, records=True)
+        check_new_file(path, overwrite=overwrite, inputs=source.paths if isinstance(source, Corpus) else ())
+    source, field, records = as_records(source, *shares)
     with ExitStack() as stack:
-        files = [stack.enter_context(document_file(Path(path), field)) for path in shares]
+        files = [stack.enter_context(document_file(Path(path), field, records=records)) for path in shares]
         for part, piece in divide(source, fractions, progress, "splitting"):
             files[part].write(piece)
     return dict(zip(shares, files, strict=True))
+
+
+def as_records(source: Source, *outputs: str | os.PathLike[str]) -> tuple[Source, str, bool]:
+    """The source, whose blocks keep the fields of records if an output has room for them; the field of the text; and
+    whether there are records.
+    """
+    if not isinstance(source, Corpus):
+        return source, TEXT_FIELD, False
+    keeps = any(writes_records(Path(path), records=source.has_records) for path in outputs)
+    return source.with_fields() if keeps else source, source.reading.text_field, source.has_records
 
 
 def train_and_heldout(source: Source, progress: Progress = silent) -> tuple[Part, Part]:

@@ -1,12 +1,14 @@
-"""Writes documents to a file, as lines of plain text or as JSON lines; and tables, as CSV, TSV, JSON lines or Parquet.
+"""Writes documents to a file, as lines of plain text or as records; and tables, as CSV, TSV, JSON lines or Parquet.
 
 The suffix of the name says which, and whether the file is compressed.
 """
 
 from __future__ import annotations
 
+import io
 import json
 from contextlib import contextmanager
+from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chainrule.base.files import compressing, replace_file
@@ -14,7 +16,8 @@ from chainrule.base.json import finite
 from chainrule.errors import OutputError, TextError
 from chainrule.text.corpus.block import LINE_FEED
 from chainrule.text.corpus.parquet import pyarrow_for
-from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.text.corpus.reading import FORMATS, TABLES, TEXT_FIELD, text_suffix
+from chainrule.text.corpus.record_blocks import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -30,22 +33,41 @@ _CHUNK = 1 << 18  # bytes written at a time, since compressing a whole block wou
 class DocumentFile:
     """A file being written. documents, bytes: written so far, before compression."""
 
-    def __init__(self, name: str, file: BinaryIO, field: str) -> None:
+    def __init__(self, name: str, file: BinaryIO, field: str, write: Callable[[Columns], None] | None = None) -> None:
+        """field: of records, that with the text. write: a function that writes records; None: documents are lines."""
         self.documents = self.bytes = 0
-        self._name, self._file, self._field = name, file, field
-        self._is_json = FORMATS.get(text_suffix(name)) == "json"
+        self._name, self._file, self._field, self._write = name, file, field, write
 
     def write(self, block: Block) -> None:
-        """Write a block. Raises TextError if a document has newlines but the file one document a line; OSError."""
-        data = self._as_json(block) if self._is_json else self._as_lines(block)
+        """Writes a block; as records, with all fields that it keeps. Raises TextError if a document has newlines but
+        the file one document a line; OSError.
+        """
+        self.documents += int((block.text == block.document_end).sum())
+        if self._write is not None:
+            rows = self._rows(block)
+            for names, group in groupby(rows, tuple):
+                some = list(group)
+                self._write({name: [row[name] for row in some] for name in names})
+            return
+        data = self._as_lines(block)
         for start in range(0, len(data), _CHUNK):
             self._file.write(data[start : start + _CHUNK])
-        self.documents += int((block.text == block.document_end).sum())
         self.bytes += len(data)
 
-    def _as_json(self, block: Block) -> bytes:
-        records = (json.dumps({self._field: text}, ensure_ascii=False) for text in block.documents())
-        return "".join(record + "\n" for record in records).encode()
+    def _rows(self, block: Block) -> Iterator[Mapping[str, Any]]:
+        """The records; the text of one is as it was in its file, unless it was split into lines, or repaired."""
+        suffix, field = text_suffix(self._name), self._field
+        for number, (text, own) in enumerate(zip(block.documents(), block.fields or repeat({}), strict=False), 1):
+            is_same = isinstance(own.get(field), str) and own[field].replace("\r\n", "\n") == text
+            row = own if is_same else {**own, field: text}
+            row = row if suffix == ".parquet" else as_json(row)
+            for name, cell in row.items() if suffix == ".tsv" else ():
+                if isinstance(cell, str) and ("\t" in cell or "\n" in cell):
+                    raise TextError(
+                        f"{block.locate(number)}: the field {name!r} has a tab or a line end, for which TSV has no "
+                        f"room; give {self._name} a name that ends in .csv or .jsonl"
+                    )
+            yield row
 
     def _as_lines(self, block: Block) -> bytes:
         text = block.text.tobytes()
@@ -62,20 +84,54 @@ class DocumentFile:
 
 
 @contextmanager
-def document_file(path: Path, field: str = "text") -> Iterator[DocumentFile]:
-    """Yield a file to write documents to, which replaces `path` at the end of the `with` block, unless the block fails.
+def document_file(path: Path, field: str = TEXT_FIELD, *, records: bool = False) -> Iterator[DocumentFile]:
+    """A file to write documents to, which replaces `path` at the end of the `with` block, unless the block fails.
 
-    field: the field for the text, in JSON lines. Raises OutputError.
+    Names that end in .jsonl, .csv and .parquet become files of records, with the fields that blocks keep; field: that
+    of the text. records: whether the documents come from records, so that a name in .tsv does so, too. Raises
+    OutputError.
     """
-    check_format(path)
+    check_format(path, records=True)
     with replace_file(path) as raw, compressing(raw, path) as file:
-        yield DocumentFile(str(path), file, field)
+        if not writes_records(path, records=records):
+            yield DocumentFile(str(path), file, field)
+            return
+        counted = _Counted(file)
+        with _table(path, counted, lambda: {field: ""}) as write:  # type: ignore[arg-type]
+            documents = DocumentFile(str(path), file, field, write)
+            yield documents
+        documents.bytes = counted.size
 
 
-def check_format(path: Path) -> None:
-    """Raise OutputError if the format cannot be written; to be called before the work, not after it."""
+def writes_records(path: Path, *, records: bool) -> bool:
+    """Whether documents are written to a file of this name as records. records: whether they come from records."""
+    suffix = text_suffix(str(path))
+    return suffix in FORMATS or (suffix == ".tsv" and records)
+
+
+class _Counted(io.RawIOBase):
+    """A file that counts the bytes written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.size = file, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.size += len(data)
+        return self._file.write(data)
+
+
+def check_format(path: Path, *, records: bool = False) -> None:
+    """Raises OutputError if the format cannot be written; to be called before the work, not after it.
+
+    records: whether all formats of records can be.
+    """
     kind = FORMATS.get(text_suffix(str(path)))
-    if kind in ("parquet", "table"):
+    if records and kind is not None:
+        check_table_format(path)
+    elif kind in ("parquet", "table"):
         name = "CSV" if kind == "table" else "Parquet"
         raise OutputError(f"{path}: {name} can only be read; give it a name that ends in .jsonl or .jsonl.zst")
 
@@ -94,26 +150,30 @@ def table_file(
     where a row has a column that the first one lacks.
     """
     check_table_format(path)
+    with replace_file(path) as raw, compressing(raw, path) as file, _table(path, file, example) as write:
+        yield write
+
+
+@contextmanager
+def _table(
+    path: Path, file: BinaryIO, example: Callable[[], Mapping[str, Any]] | None
+) -> Iterator[Callable[[Columns], None]]:
     suffix = text_suffix(str(path))
-    with replace_file(path) as raw, compressing(raw, path) as file:
-        if FORMATS.get(suffix) == "json":
-            yield lambda columns: file.writelines(map(_as_line, rows_in(columns)))
-        elif suffix == ".parquet":
-            with _parquet_rows(path, file, example) as write:
-                yield write
-        else:
-            rows = _DelimitedRows(path, file, "," if suffix == ".csv" else "\t")
-            yield rows.write
-            if not rows.columns and example is not None:
-                rows.write_header(example())
+    if FORMATS.get(suffix) == "json":
+        yield lambda columns: file.writelines(map(_as_line, rows_in(columns)))
+    elif suffix == ".parquet":
+        with _parquet_rows(path, file, example) as write:
+            yield write
+    else:
+        rows = _DelimitedRows(path, file, "," if suffix == ".csv" else "\t")
+        yield rows.write
+        if not rows.columns and example is not None:
+            rows.write_header(example())
 
 
 def rows_in(columns: Columns) -> Iterator[dict[str, Any]]:
     """Return the rows of a table that is given by its columns."""
     return (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
-
-
-TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def check_table_format(path: Path) -> None:

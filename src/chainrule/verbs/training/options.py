@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.base.options import Options, changed, option
 from chainrule.models.run_options import MemoryOptions, RunOptions, TokenOptions, VectorOptions
+from chainrule.text.corpus.bad_records import BadRecordsOption
 from chainrule.training.config import AdapterConfig
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class TextRunOptions(RunOptions):
 
 
 @dataclass(frozen=True)
-class AdaptOptions(AdapterConfig, TextRunOptions):
+class AdaptOptions(AdapterConfig, TextRunOptions, BadRecordsOption):
     """The text, or the pairs, that a network is trained on further. model: the folder of the network."""
 
     model: AnyPath

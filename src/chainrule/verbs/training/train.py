@@ -414,8 +414,8 @@ def adapt(options: AdaptOptions) -> Model:
     adapters, which alone are trained (of a Transformer, which may be quantised); the new model is saved as a small
     folder that names that of the network, and `convert` merges both. lora_alpha, lora_layers: as for `AdapterConfig`.
     preferred: pairs of answers to learn from in place of a text, by DPO; beta: how much the network is held to what it
-    was. The other arguments are those of `train`. Raises SettingError if the model is not a network, and what `train`
-    raises.
+    was; bad_records: what becomes of pairs that cannot be read. The other arguments are those of `train`. Raises
+    SettingError if the model is not a network, and what `train` raises.
 
     good:  chainrule.adapt("lm/", "law.txt", training=chainrule.TrainingConfig(minutes=2)).save("law/")
     good:  chainrule.adapt("smollm2/", "law.txt", lora=16).save("law/")
@@ -428,7 +428,9 @@ def adapt(options: AdaptOptions) -> Model:
             return trained
     if options.source is None:
         raise SettingError("adapt needs a text, or preferred, a file of pairs; none was given")
-    own = {"model", "source", "preferred", "beta", *(field.name for field in fields(AdapterConfig))}
+    if options.bad_records != "stop":
+        raise SettingError("bad_records is for preferred; for a text, give a Corpus with Reading(bad_records=...)")
+    own = {"model", "source", "preferred", "beta", "bad_records", *(field.name for field in fields(AdapterConfig))}
     others = {name: value for name, value in options.given.items() if name not in own}
     return train(options.source, start=options.model, adapter=adapter_of(options), **others)
 

@@ -1,7 +1,7 @@
 """Files of labelled pairs of texts or trees.
 
 TSV, CSV      first, tab, second, tab, label; or with column names in the first line
-JSON lines    {"first": "a text", "second": "another", "label": 4.5}
+JSON lines    {"first": "a text", "second": "another", "label": 4.5}; Parquet has the same fields
 
 A tree is written in brackets; in JSON, also as an object of words and parents. Column names and fields may be those of
 SICK, SNLI, STS and GLUE: see FIRST, SECOND, LABEL and RATING; others are given. Three columns of which the last is
@@ -17,15 +17,13 @@ from chainrule.base.arguments import as_list
 from chainrule.errors import SettingError, TextError
 from chainrule.features.classify.labelled.texts import Labelled, names_column
 from chainrule.kinds import Table
-from chainrule.text.corpus.csv_table import rows_of
-from chainrule.text.corpus.plain_text import lines_of
-from chainrule.text.corpus.reading import FORMATS, UTF_8, check_encoding, text_suffix
-from chainrule.text.corpus.records import as_written, json_objects, raise_error
+from chainrule.text.corpus.reading import UTF_8, check_encoding, suggest_fields, text_suffix
+from chainrule.text.corpus.records import as_written, raise_error, read_items
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from chainrule.text.corpus.records import OnBad
+    from chainrule.text.corpus.records import OnBad, Record
 
 Sides = Literal["text", "tree"]
 # What the columns of files are called; of those that a file has, the first is read. Labels, then ratings.
@@ -116,30 +114,24 @@ def read_labelled_pairs(
     good:  chainrule.read_labelled_pairs("SICK.txt", ratings=True)
            chainrule.read_labelled_pairs("nli.csv", fields=("text_a", "text_b"), label_field="gold")
     """
-    name = os.fspath(name)
     columns = _Columns.of(fields, label_field, encoding, RATING if ratings else LABEL)
-    pairs = list(_pairs(name, sides, columns, on_bad))
-    if not pairs:
-        raise TextError(f"{name}: there is no labelled pair in it; at least one is needed")
-    return pairs
+    return _pairs(os.fspath(name), sides, columns, "labelled pair", on_bad)
 
 
 def read_unlabelled_pairs(
     name: str | os.PathLike[str],
     sides: Sides = "text",
     *,
+    on_bad: OnBad = raise_error,
     fields: tuple[str, str] | None = None,
     encoding: str = UTF_8,
 ) -> list[Pair]:
-    """Return the pairs of a file, whether they have labels or not.
+    """The pairs of a file, whether they have labels or not. Raises TextError, also where there is none; SettingError.
 
-    Raises TextError, also where there is none; SettingError. fields, encoding: as for `read_labelled_pairs`.
+    on_bad, fields, encoding: as for `read_labelled_pairs`.
     """
-    name = os.fspath(name)
-    pairs = [pair.input for pair in _pairs(name, sides, _Columns.of(fields, None, encoding, None), raise_error)]
-    if not pairs:
-        raise TextError(f"{name}: there is no pair in it; at least one is needed")
-    return pairs
+    columns = _Columns.of(fields, None, encoding, None)
+    return [pair.input for pair in _pairs(os.fspath(name), sides, columns, "pair", on_bad)]
 
 
 def check_pairs(examples: Iterable[Any], side: type) -> list[LabelledPair]:
@@ -164,18 +156,28 @@ def as_pairs(inputs: Iterable[Any], side: type) -> list[Pair]:
     return [Pair(*pair) for pair in pairs]
 
 
-def _pairs(name: str, sides: Sides, columns: _Columns, on_bad: OnBad) -> Iterator[LabelledPair]:
-    side = SIDES[sides].read
-    is_json = FORMATS.get(text_suffix(name)) == "json"
-    records = json_objects(name, on_bad, encoding=columns.encoding) if is_json else _rows(name, columns, on_bad)
-    for place, record in records:
-        try:
-            first, second = _field(record, columns.first, place), _field(record, columns.second, place)
-            label = None if columns.label is None else _field(record, columns.label, place, "label_field")
-            pair = Pair(side(first, place), side(second, place))
-            yield LabelledPair(pair, () if columns.label is None else (_label(label, place),), place)
-        except TextError as error:
-            on_bad(error)
+def _pairs(name: str, sides: Sides, columns: _Columns, what: str, on_bad: OnBad) -> list[LabelledPair]:
+    """what: the name of a pair, for the message that there is none. Raises TextError."""
+    side, unnamed = SIDES[sides].read, list[str]()
+
+    def read(record: Record) -> LabelledPair:
+        first, second = _field(record, columns.first), _field(record, columns.second)
+        place = record.location
+        labels = [] if columns.label is None else [_label(_field(record, columns.label, "label_field"))]
+        return LabelledPair(Pair(side(first, place), side(second, place)), tuple(labels), place)
+
+    def header(cells: Sequence[str], place: str) -> tuple[Sequence[str], bool]:
+        names = _header(cells, columns, place)
+        if names is not None:
+            return names, True
+        unnamed.append(place)
+        known = [FIRST[0], SECOND[0], *([] if columns.label is None else [columns.label[0]])]
+        return [*known, *(f"column {i}" for i in range(len(known) + 1, len(cells) + 1))], False
+
+    pairs = read_items(name, read, what, on_bad, header, encoding=columns.encoding)
+    if pairs[0].place in unnamed and columns.label is not None:
+        _check_first_row(pairs, is_csv=text_suffix(name) == ".csv")
+    return pairs
 
 
 def _text(value: Any, place: str) -> str:
@@ -191,31 +193,7 @@ SIDES: Table[SideKind] = Table(
 )
 
 
-def _rows(name: str, columns: _Columns, on_bad: OnBad) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of TSV or CSV, by the names of columns, with their places."""
-    is_csv = text_suffix(name) == ".csv"
-    of_csv = ((row.line, row.cells) for row in rows_of(name, columns.encoding)) if is_csv else ()
-    rows = list(of_csv if is_csv else _tsv_rows(name, columns.encoding))
-    header = None if not rows else _header(rows[0][1], columns, f"{name}, line {rows[0][0]}")
-    if header is None:
-        header = [FIRST[0], SECOND[0], *([] if columns.label is None else [columns.label[0]])]
-        if columns.label is not None:
-            _check_first_row(name, rows, is_csv=is_csv)
-    else:
-        del rows[0]
-    for number, cells in rows:
-        if len(cells) < len(header):
-            on_bad(
-                TextError(
-                    f"{name}, line {number}: found {len(cells)} columns; expected {len(header)}, "
-                    f"{', '.join(header)}, with {'commas' if is_csv else 'tabs'} between"
-                )
-            )
-            continue
-        yield f"{name}, line {number}", dict(zip(header, cells, strict=False))
-
-
-def _header(cells: list[str], columns: _Columns, place: str) -> list[str] | None:
+def _header(cells: Sequence[str], columns: _Columns, place: str) -> Sequence[str] | None:
     """Return the names of the columns, if the first row has them. Raises TextError where it lacks one."""
     needed = [columns.first, columns.second, *([] if columns.label is None else [columns.label])]
     missing = [names for names in needed if set(names).isdisjoint(cells)]
@@ -233,40 +211,35 @@ def _header(cells: list[str], columns: _Columns, place: str) -> list[str] | None
     return None
 
 
-def _check_first_row(name: str, rows: Sequence[tuple[int, list[str]]], *, is_csv: bool) -> None:
-    """Raise TextError where the first row seems to name columns. rows: of first, second, label."""
-    (number, cells), *others = rows or [(0, [])]
-    if len(cells) > 2 and names_column(cells[2].strip(), [own[2].strip() for _, own in others if len(own) > 2], is_csv):
+def _check_first_row(pairs: Sequence[LabelledPair], *, is_csv: bool) -> None:
+    """Raises TextError where the first row of a table without names seems to have some."""
+    first, *others = pairs
+    if names_column(first.labels[0], [own.labels[0] for own in others], is_csv):
         raise TextError(
-            f"{name}, line {number}: {', '.join(map(repr, cells))} seem to be the names of columns, since no other row "
-            f"has {cells[2]!r}; name those of both sides with fields=..., and that of labels or ratings with "
-            "label_field=..., or put a first row of first, second and label before it"
+            f"{first.place}: {', '.join(map(repr, (*first.input, *first.labels)))} seem to be the names of columns, "
+            f"since no other row has {first.labels[0]!r}; name those of both sides with fields=..., and that of labels "
+            "or ratings with label_field=..., or put a first row of first, second and label before it"
         )
 
 
-def _tsv_rows(name: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    """Return the number and the cells of each line that is not empty."""
-    return ((number, line.split("\t")) for number, line in enumerate(lines_of(name, encoding), 1) if line.strip())
-
-
-def _field(record: dict[str, Any], names: Sequence[str], place: str, setting: str = "fields") -> Any:
+def _field(record: Record, names: Sequence[str], setting: str = "fields") -> Any:
     """Return the field of a record that has one of these names.
 
     Raises TextError where no field has one of these names. setting: what names another.
     """
-    name = next((name for name in names if name in record), None)
+    name = next((name for name in names if name in record.fields), None)
     if name is None:
         raise TextError(
-            f"{place}: there is no {names[0]}; expected a field or column of the name {' or '.join(names)}, or name it "
-            f"with {setting}=..."
+            f"there is no {names[0]}; expected a field or column of the name {' or '.join(names)}, or name it with "
+            f"{setting}=...; {suggest_fields(record.fields, '')}"
         )
-    return record[name]
+    return record.fields[name]
 
 
-def _label(value: Any, place: str) -> str:
+def _label(value: Any) -> str:
     value = as_written(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value.strip():
-        raise TextError(f"{place}: the label is {value!r}; expected a string that is not empty, or a number")
+        raise TextError(f"the label is {value!r}; expected a string that is not empty, or a number")
     return value.strip()

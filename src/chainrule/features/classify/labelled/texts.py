@@ -1,11 +1,12 @@
 """Labelled texts: one label for each text, or for each of its words.
 
 JSON lines    {"text": "a text", "label": "news"}       {"words": ["a", "text"], "labels": ["DET", "NOUN"]}
+Parquet       the same fields                           the same fields
 TSV           text, tab, label                          word, tab, label; an empty line after each text
 CSV           text,label                                none
 
-In JSON, a label may be a whole number. If the first line of TSV or CSV names the columns of texts and labels, there may
-be other columns, too, in any order; if the label on the first line is "label", the line is a header.
+In JSON and Parquet, a label may be a whole number. If the first line of TSV or CSV names the columns of texts and
+labels, there may be other columns, too, in any order; if the label on the first line is "label", the line is a header.
 The labels of an input's units are a tuple of names, or, for many units, positions in a list of names (UnitLabels).
 """
 
@@ -15,26 +16,26 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args, overload
 
 import numpy as np
 
 from chainrule.errors import SettingError, TextError
-from chainrule.text.corpus.csv_table import rows_of
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.corpus.reading import FORMATS, UTF_8, check_encoding, text_suffix
-from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.corpus.records import Record, as_written, bad_record, items_of, raise_error, read_field, read_items
 from chainrule.text.numbers import is_number
 from chainrule.text.units import split_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from jaxtyping import Int64, UInt8
     from numpy import ndarray
 
-    from chainrule.text.corpus.records import OnBad
+    from chainrule.text.corpus.records import Header, OnBad
 
 
 class UnitLabels(Sequence[str]):
@@ -108,10 +109,10 @@ def read_labelled(
     label_field: str = "label",
     encoding: str = UTF_8,
 ) -> list[Labelled]:
-    """Read a file of JSON lines (.jsonl), CSV (.csv) or TSV. unit: whether each text or each word has a label.
+    """Reads a file of JSON lines, Parquet, CSV (.csv) or TSV. unit: whether each text or each word has a label.
 
     on_bad: a callback that gets a TextError with file and line for each example without a text, word or label, which is
-    left out. field, label_field: the fields or columns with texts and labels; encoding: that of the file, such as
+    left out. field, label_field: the fields or columns of texts and labels; encoding: that of the file, such as
     latin-1. Raises SettingError; TextError if there is no example.
 
     good:  read_labelled("reviews.csv", field="review", label_field="stars")
@@ -119,31 +120,28 @@ def read_labelled(
     check_unit(unit)
     check_encoding(encoding)
     name, fields = os.fspath(name), (field, label_field)
-    examples: Iterable[Labelled | TextError]
-    if unit == "word" and fields != _FIELDS:
+    what = "labelled text"
+    if unit == "text":
+        unnamed: list[str] = []
+        header = _header(name, fields, unnamed)
+        labelled = read_items(name, lambda record: _of_record(record, fields), what, on_bad, header, encoding=encoding)
+        if labelled[0].place in unnamed:
+            _check_first_row(labelled, is_csv=text_suffix(name) == ".csv")
+        return labelled
+    if fields != _FIELDS:
         raise SettingError(
             "field and label_field are for texts with one label; labelled words are in the field words, or in the "
             "first column"
         )
-    if FORMATS.get(text_suffix(name)) == "json":
-        records = json_objects(name, on_bad, encoding=encoding)
-        examples = (_or_error(_of_record, record, unit, place, fields) for place, record in records)
-    elif unit == "word":
-        if text_suffix(name) == ".csv":
-            raise TextError(
-                f"{name}: words with labels are read from TSV, word, tab, label, or JSON lines; not from CSV"
-            )
-        examples = _tsv_words(name, encoding)
-    else:
-        examples = _table_texts(name, fields, encoding)
-    labelled = []
-    for example in examples:
-        if isinstance(example, TextError):
-            on_bad(example)
-        else:
-            labelled.append(example)
+    if text_suffix(name) == ".csv":
+        raise TextError(
+            f"{name}: words with labels are read from TSV, word, tab, label, or JSON lines or Parquet; not from CSV"
+        )
+    if text_suffix(name) in FORMATS:
+        return read_items(name, _words_of_record, what, on_bad, encoding=encoding)
+    labelled = list(items_of(_word_lines(name, encoding), _of_lines, on_bad))
     if not labelled:
-        raise TextError(f"{name}: there is no labelled text in it; at least one is needed")
+        raise TextError(f"{name}: there is no {what} in it")
     return labelled
 
 
@@ -196,36 +194,32 @@ def classes_of(examples: Sequence[Labelled], least: int = 2) -> list[str]:
     return labels
 
 
-def _or_error(make: Callable[..., Labelled], *given: Any) -> Labelled | TextError:
-    try:
-        return make(*given)
-    except TextError as error:
-        return error
-
-
 _FIELDS = ("text", "label")
 _MANY = 50  # rows
 
 
-def _of_record(record: dict[str, Any], unit: LabelledUnit, place: str, fields: tuple[str, str] = _FIELDS) -> Labelled:
+def _of_record(record: Record, fields: tuple[str, str]) -> Labelled:
     """Return the labelled text in a record. fields: of the text and its label. Raises TextError."""
-    if unit == "text":
-        text, label = read_field(record, fields[0], place), _label(read_field(record, fields[1], place))
-        for field, value in zip(fields, (text, label), strict=True):
-            if not isinstance(value, str) or not value.strip():
-                or_number = " or a whole number" if value is label else ""
-                raise TextError(f"{place}: {field} is {value!r}; expected a string that is not empty{or_number}")
-        return Labelled(text, (label,), place)
-    words, labels = record.get("words"), record.get("labels")
+    text, label = read_field(record.fields, fields[0]), _label(read_field(record.fields, fields[1]))
+    for field, value in zip(fields, (text, label), strict=True):
+        if not isinstance(value, str) or not value.strip():
+            or_number = " or a whole number" if value is label else ""
+            raise TextError(f"{field} is {value!r}; expected a string that is not empty{or_number}")
+    return Labelled(text, (label.strip(),), record.location)
+
+
+def _words_of_record(record: Record) -> Labelled:
+    """Raises TextError."""
+    words, labels = record.fields.get("words"), record.fields.get("labels")
     if not (isinstance(words, list) and isinstance(labels, list)):
-        raise TextError(f"{place}: expected words and labels, a list each, such as {{'words': [...], 'labels': [...]}}")
+        raise TextError("expected words and labels, a list each, such as {'words': [...], 'labels': [...]}")
     if len(words) != len(labels):
-        raise TextError(f"{place}: there are {len(words)} words and {len(labels)} labels; give one to each")
+        raise TextError(f"there are {len(words)} words and {len(labels)} labels; give one to each")
     if not words:
-        raise TextError(f"{place}: there are no words in it; expected one at least")
+        raise TextError("there are no words in it; expected one at least")
     labels = [_label(label) for label in labels]
-    _check_words(words, labels, place)
-    return Labelled(" ".join(words), tuple(labels), place)
+    _check_words(words, labels)
+    return Labelled(" ".join(words), tuple(labels), record.location)
 
 
 def _label(value: Any) -> Any:
@@ -234,42 +228,36 @@ def _label(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _table_texts(name: str, fields: tuple[str, str], encoding: str) -> Iterator[Labelled | TextError]:
-    """Yield the texts of TSV or CSV. fields: the names of the columns with texts and labels. Raises TextError."""
-    is_csv = text_suffix(name) == ".csv"
-    between = "a comma" if is_csv else "a tab"
-    columns = (0, 1)
-    width = 2
-    rows = list(_csv_rows(name, encoding) if is_csv else _tsv_rows(name, encoding))
-    _check_first_row(rows, fields, is_csv=is_csv)
-    for number, (place, shown, cells) in enumerate(rows):
-        if number == 0 and set(fields) <= set(cells):
-            columns, width = (cells.index(fields[0]), cells.index(fields[1])), len(cells)
-        elif number == 0 and (fields != _FIELDS or (is_csv and len(cells) != width)):
+def _header(name: str, fields: tuple[str, str], unnamed: list[str]) -> Header:
+    """What the columns of TSV or CSV are called. fields: those of texts and labels. unnamed: gets the place of a first
+    row that names no columns.
+    """
+
+    def names(cells: Sequence[str], place: str) -> tuple[Sequence[str], bool]:
+        if set(fields) <= set(cells):
+            return cells, True
+        if fields != _FIELDS or len(cells) > 2 or (text_suffix(name) == ".csv" and len(cells) != 2):
             raise TextError(
                 f"{place}: there are no columns {fields[0]!r} and {fields[1]!r}, but {', '.join(map(repr, cells))}; "
                 "name those of texts and labels with field=... and label_field=..."
             )
-        elif number == 0 and _is_header(cells):
-            continue
-        elif len(cells) != width or not all(cells[column].strip() for column in columns):
-            more = "" if width == 2 else f" among {width} columns"
-            yield TextError(f"{place}: found {shown!r}; expected a text, {between} and its label{more}")
-        else:
-            yield Labelled(cells[columns[0]], (cells[columns[1]].strip(),), place)
+        if not _is_header(cells):
+            unnamed.append(place)
+        return _FIELDS, _is_header(cells)
+
+    return names
 
 
-def _check_first_row(rows: list[tuple[str, str, list[str]]], fields: tuple[str, str], *, is_csv: bool) -> None:
-    """Raise TextError where the first row seems to name columns, and not those with texts and labels."""
-    (place, shown, cells), *others = rows or [("", "", [])]
-    labels = [own[1].strip() for _, _, own in others if len(own) == len(_FIELDS)]
-    if len(cells) != len(_FIELDS) or set(fields) <= set(cells) or _is_header(cells) or fields != _FIELDS:
-        return
-    if names_column(cells[1].strip(), labels, is_csv):
+def _check_first_row(labelled: Sequence[Labelled], *, is_csv: bool) -> None:
+    """Raises TextError where the first row of a table without names seems to have some."""
+    first, *others = labelled
+    label = first.labels[0]
+    if names_column(label, [one.labels[0] for one in others], is_csv):
         header = "text,label" if is_csv else "of text, tab, label"
+        shown = f"{first.text}{',' if is_csv else chr(9)}{label}"
         raise TextError(
-            f"{place}: {shown!r} seems to name columns, since no other row has the label {cells[1]!r}; name those of "
-            f"texts and labels with field=... and label_field=..., or put a first row {header} before it"
+            f"{first.place}: {shown!r} seems to name columns, since no other row has the label {label!r}; name those "
+            f"of texts and labels with field=... and label_field=..., or put a first row {header} before it"
         )
 
 
@@ -286,62 +274,49 @@ def names_column(first: str, others: Sequence[str], is_csv: bool) -> bool:
     return is_odd or (len(others) > 1 and all(map(is_number, others)))
 
 
-def _tsv_rows(name: str, encoding: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Return the location, the text and the cells of each line that is not empty."""
-    return ((place, line, line.split("\t")) for place, line in _lines(name, encoding) if line.strip())
-
-
-def _csv_rows(name: str, encoding: str) -> Iterator[tuple[str, str, list[str]]]:
-    return ((f"{name}, line {row.line}", ",".join(row.cells), row.cells) for row in rows_of(name, encoding))
-
-
-def _is_header(columns: list[str]) -> bool:
+def _is_header(columns: Sequence[str]) -> bool:
     """Return whether these are column names, as in the files of GLUE."""
     return len(columns) == 2 and columns[1].strip().lower() == "label"
 
 
-def _tsv_words(name: str, encoding: str) -> Iterator[Labelled | TextError]:
-    lines: list[tuple[str, str]] = []  # of a text
-    for number, (place, line) in enumerate(_lines(name, encoding)):
-        if number == 0 and _is_header(line.split("\t")):
-            continue
-        if line.strip():
-            lines.append((place, line))
+def _word_lines(name: str, encoding: str) -> Iterator[Record]:
+    """The lines of each text, with a word and its label each, as one record."""
+    lines: list[tuple[int, str]] = []
+    for number, line in enumerate(chain(lines_of(name, encoding), [""]), 1):
+        if line.strip() and not (number == 1 and _is_header(line.split("\t"))):
+            lines.append((number, line))
         elif lines:
-            yield _or_error(_of_lines, lines)
+            first, written = lines[0][0], "\n".join(text for _, text in lines)
+            yield Record({str(own): text for own, text in lines}, f"{name}, line {first}", first, written)
             lines = []
-    if lines:
-        yield _or_error(_of_lines, lines)
 
 
-def _of_lines(lines: list[tuple[str, str]]) -> Labelled:
-    """Return a text from lines of a word and its label, each given with its location. Raises TextError."""
+def _of_lines(record: Record) -> Labelled:
+    """Raises TextError."""
     words: list[str] = []
     labels: list[str] = []
-    for place, line in lines:
+    for number, line in record.fields.items():
         word, tab, label = line.rpartition("\t")
         label = label.rstrip()
-        if not tab:
-            raise TextError(f"{place}: found {line!r}; expected a word, a tab and its label")
-        _check_words([word], [label], place)
+        try:
+            if not tab:
+                raise TextError(f"found {line!r}; expected a word, a tab and its label")
+            _check_words([word], [label])
+        except TextError as error:
+            place = f"{record.location.rpartition(' ')[0]} {number}"
+            raise bad_record(record._replace(location=place), str(error)) from error
         words.append(word)
         labels.append(label)
-    return Labelled(" ".join(words), tuple(labels), lines[0][0])
+    return Labelled(" ".join(words), tuple(labels), record.location)
 
 
-def _check_words(words: list[Any], labels: list[Any], place: str) -> None:
+def _check_words(words: list[Any], labels: list[Any]) -> None:
     """Raise TextError if a word or a label is not a string, is empty, or has white space in it."""
     for kind, values in (("word", words), ("label", labels)):
         bad = next((value for value in values if not isinstance(value, str) or value.split() != [value]), None)
         if bad is not None:
             hint = "; does this file have one label for each text?" if isinstance(bad, str) and bad.split()[1:] else ""
-            raise TextError(f"{place}: the {kind} is {bad!r}; expected a string without white space, not empty{hint}")
-
-
-def _lines(name: str, encoding: str) -> Iterator[tuple[str, str]]:
-    """Yield each line with its location."""
-    for number, line in enumerate(lines_of(name, encoding), 1):
-        yield f"{name}, line {number}", line
+            raise TextError(f"the {kind} is {bad!r}; expected a string without white space, not empty{hint}")
 
 
 def word_baseline(train: Iterable[Labelled], test: Iterable[Labelled]) -> float:

@@ -2,6 +2,7 @@
 
 .tsv, .csv    a line for each: the path of a sound, and its text. A first line may name the columns, in any order
 .jsonl        {"audio": "1.wav", "text": "the dog runs"}; NeMo's manifests, too, with audio_filepath
+.parquet      the same fields
 a folder      sounds, each with a .txt beside it; or LibriSpeech's folders, whose .trans.txt has lines of a name and a
               text
 
@@ -22,9 +23,8 @@ from chainrule.errors import TextError
 from chainrule.features.speech.sounds.features import HOP_SECONDS, log_mel
 from chainrule.features.speech.sounds.sound import SUFFIXES, read_sound
 from chainrule.text.corpus.plain_text import lines_of
-from chainrule.text.corpus.reading import text_suffix
-from chainrule.text.corpus.records import json_objects, raise_error
-from chainrule.text.tables import table_rows
+from chainrule.text.corpus.reading import FORMATS, suggest_fields, text_suffix
+from chainrule.text.corpus.records import Record, bad_record, items_of, raise_error, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 RATE, MELS = 16_000, 40  # samples a second, bands
 _PATHS = ("audio", "path", "audio_filepath", "file_name", "file", "wav", "sound")
 _TEXTS = ("text", "sentence", "transcript", "transcription")
-_EXPECTED = "expected .tsv, .csv or .jsonl with the path of a sound and its text, or a folder of sounds with .txt"
+_EXPECTED = (
+    "expected .tsv, .csv, .jsonl or .parquet with the path of a sound and its text, or a folder of sounds with .txt"
+)
 
 
 class Transcript(NamedTuple):
@@ -56,6 +58,7 @@ class _Line(NamedTuple):
     path: str
     text: str
     place: str
+    record: Record | None = None  # of the file that names it
 
 
 def read_transcripts(
@@ -84,7 +87,7 @@ def read_transcripts(
             sound = read_sound(line.path, rate)
             frames = log_mel(sound, mels)
         except TextError as error:
-            on_bad(TextError(f"{line.place}: {error}") if line.place != line.path else error)
+            on_bad(bad_record(line.record or Record({}, line.place), str(error).removeprefix(f"{line.place}: ")))
             continue
         for note in sound.notes:
             notes[note] += 1
@@ -137,10 +140,8 @@ def _lines_of(name: str, on_bad: OnBad) -> Iterator[_Line]:
         found = _in_folder(Path(name), on_bad)
     elif not os.path.exists(name):
         raise TextError(f"{name}: there is no such file or folder; {_EXPECTED}")
-    elif text_suffix(name) == ".jsonl":
+    elif text_suffix(name) in (*FORMATS, ".tsv"):
         found = _in_records(name, on_bad)
-    elif text_suffix(name) in (".tsv", ".csv"):
-        found = _in_table(name, on_bad)
     else:
         raise TextError(f"{name}: {_EXPECTED}")
     for line in found:
@@ -148,33 +149,31 @@ def _lines_of(name: str, on_bad: OnBad) -> Iterator[_Line]:
         if text:
             yield line._replace(text=text)
         else:
-            on_bad(TextError(f"{line.place}: the transcript of {line.path} is empty; expected what is said in it"))
+            record, why = line.record or Record({}, line.place), "is empty; expected what is said in it"
+            on_bad(bad_record(record, f"the transcript of {line.path} {why}"))
 
 
 def _in_records(name: str, on_bad: OnBad) -> Iterator[_Line]:
-    for place, record in json_objects(name, on_bad):
-        path, text = (next((record[key] for key in keys if key in record), None) for keys in (_PATHS, _TEXTS))
-        if isinstance(path, str) and isinstance(text, str):
-            yield _Line(_beside(name, path), text, place)
-        else:
-            shown = ", ".join(record) or "none"
-            on_bad(TextError(f'{place}: the fields are {shown}; expected {{"audio": "1.wav", "text": "what is said"}}'))
+    """A path and a text in each record. A table of two columns needs no names."""
 
+    def header(cells: Sequence[str], place: str) -> tuple[Sequence[str], bool]:
+        names = [cell.lower() for cell in cells]
+        if all(set(keys) & set(names) for keys in (_PATHS, _TEXTS)):
+            return names, True
+        if len(cells) == 2:
+            return (_PATHS[0], _TEXTS[0]), False
+        expected = f"a path ({', '.join(_PATHS)}) and a text ({', '.join(_TEXTS)})"
+        raise TextError(f"{place}: expected columns with the names of {expected}; {suggest_fields(cells, '')}")
 
-def _in_table(name: str, on_bad: OnBad) -> Iterator[_Line]:
-    """Yield a path and a text in each line, in the columns that the first line names, or else the first two."""
-    path_at, text_at, columns = 0, 1, 2
-    for number, (place, cells) in enumerate(table_rows(name, is_csv=text_suffix(name) == ".csv")):
-        titles = [cell.lower() for cell in cells] if number == 0 else []
-        of_path, of_text = (
-            next((titles.index(key) for key in keys if key in titles), None) for keys in (_PATHS, _TEXTS)
-        )
-        if of_path is not None and of_text is not None:
-            path_at, text_at, columns = of_path, of_text, len(cells)
-        elif len(cells) == columns:
-            yield _Line(_beside(name, cells[path_at]), cells[text_at], place)
-        else:
-            on_bad(TextError(f"{place}: found {len(cells)} columns; expected {columns}, of a path and a text"))
+    def read(record: Record) -> _Line:
+        fields = record.fields
+        path, text = (next((fields[key] for key in keys if key in fields), None) for keys in (_PATHS, _TEXTS))
+        if not isinstance(path, str) or not isinstance(text, str):
+            shown = ", ".join(fields) or "none"
+            raise TextError(f'the fields are {shown}; expected {{"audio": "1.wav", "text": "what is said"}}')
+        return _Line(os.path.join(os.path.dirname(name), path.strip()), text, record.location, record)
+
+    yield from items_of(read_records(name, on_bad, header), read, on_bad)
 
 
 def _in_folder(folder: Path, on_bad: OnBad) -> Iterator[_Line]:
@@ -203,7 +202,3 @@ def _with_suffix(path: Path) -> str | None:
     """Return a sound of this name, whatever its kind."""
     paths = (path.with_name(path.name + suffix) for suffix in SUFFIXES)
     return next((os.fspath(own) for own in paths if own.exists()), None)
-
-
-def _beside(name: str, path: str) -> str:
-    return os.path.join(os.path.dirname(name), path)

@@ -1,4 +1,4 @@
-"""Files of graphs: JSON lines (.jsonl), CoNLL-U (.conllu) and brackets, each perhaps compressed.
+"""Files of graphs: JSON lines (.jsonl), Parquet, CoNLL-U (.conllu) and brackets, each perhaps compressed.
 
 {"nodes": ["start", null, "end"], "edges": [[0, 1, "road"], [1, 2, "rail"]], "label": "far"}       or "labels": [...]
 {"nodes": [[0.5, 1], [2, 0.1]], "edges": [[0, 1]], "labels": ["sky", null]}         numbers in place of words
@@ -16,10 +16,10 @@ from chainrule.errors import TextError
 from chainrule.features.trees.structures.graph import Edge, Graph, LabelledGraph, graph_of_tree, labelled
 from chainrule.features.trees.structures.tree_files import collect, trees_of
 from chainrule.text.corpus.reading import FORMATS, text_suffix
-from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.corpus.records import as_written, items_of, raise_error, read_field, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from chainrule.text.corpus.records import OnBad
 
@@ -57,12 +57,12 @@ def read_unlabelled_graphs(name: str | os.PathLike[str]) -> list[Graph]:
 
 def _graphs_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedGraph | TextError]:
     """Yield each graph of a file, or the error in its place."""
-    if FORMATS.get(text_suffix(name)) == "json":
-        for place, record in json_objects(name, on_bad):
-            try:
-                yield PlacedGraph(_graph_of_record(record, unit, place), place)
-            except TextError as error:
-                yield error
+    if FORMATS.get(text_suffix(name)) in ("json", "parquet"):
+        yield from items_of(
+            read_records(name, on_bad),
+            lambda record: PlacedGraph(_graph_of_record(record.fields, unit, record.location), record.location),
+            on_bad,
+        )
         return
     for found in trees_of(name, "tree" if unit == "graph" else unit, on_bad):
         if isinstance(found, TextError):
@@ -71,7 +71,7 @@ def _graphs_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedGraph | Te
             yield PlacedGraph(graph_of_tree(found.tree), f"{name}, line {found.line}")
 
 
-def _graph_of_record(record: dict[str, Any], unit: str, place: str) -> Graph:
+def _graph_of_record(record: Mapping[str, Any], unit: str, place: str) -> Graph:
     """Return the graph in a record. Raises TextError."""
     nodes = tuple(tuple(node) if isinstance(node, list) else node for node in _list(record, "nodes", place))
     edges = _list(record, "edges", place) if "edges" in record else []
@@ -85,7 +85,7 @@ def _graph_of_record(record: dict[str, Any], unit: str, place: str) -> Graph:
         raise TextError(f"{place}: {error}") from None
 
 
-def _list(record: dict[str, Any], field: str, place: str) -> list[Any]:
+def _list(record: Mapping[str, Any], field: str, place: str) -> list[Any]:
     value = read_field(record, field, place)
     if not isinstance(value, list):
         raise TextError(f"{place}: {field} is {value!r}; expected a list")

@@ -12,8 +12,9 @@ read; the label of a node is its UPOS, and that of a tree a comment `# label = .
 several words in one token (8-9) and of empty nodes (8.1) are no nodes.
 
 JSON lines    {"words": ["MAX", "2", "9"], "parents": [-1, 0, 0], "label": "9"}    or "labels", one for each node
+Parquet       the same fields
 
-In JSON, a word or a label may be null, and so may the parent of the root.
+In JSON and Parquet, a word or a label may be null, and so may the parent of the root.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from chainrule.errors import TextError
 from chainrule.features.trees.structures.tree import LabelledTree, Tree, check_depth, labelled
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.corpus.reading import FORMATS, text_suffix
-from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.corpus.records import as_written, items_of, raise_error, read_field, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from chainrule.text.corpus.records import OnBad
 
@@ -276,19 +277,19 @@ def trees_of(name: str, unit: str, on_bad: OnBad) -> Iterator[PlacedTree | TextE
 
     unit: as for `read_trees`; with any other value, labels may be missing.
     """
-    if FORMATS.get(text_suffix(name)) == "json":
-        for place, record in json_objects(name, on_bad):
-            try:
-                yield PlacedTree(tree_of_record(record, unit, place), int(place.rpartition(" ")[2]))
-            except TextError as error:
-                yield error
+    if FORMATS.get(text_suffix(name)) in ("json", "parquet"):
+        yield from items_of(
+            read_records(name, on_bad),
+            lambda record: PlacedTree(tree_of_record(record.fields, unit, record.location), record.number),
+            on_bad,
+        )
     elif ".conllu" in os.path.basename(name):
         yield from dependency_trees(lines_of(name), name, unit)
     else:
         yield from trees_in_brackets(lines_of(name), name)
 
 
-def tree_of_record(record: dict[str, Any], unit: str, place: str) -> Tree:
+def tree_of_record(record: Mapping[str, Any], unit: str, place: str) -> Tree:
     """Return a tree from an object of JSON. unit: what must have labels: tree, node, or unlabelled. Raises
     TextError.
     """

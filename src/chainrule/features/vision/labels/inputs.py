@@ -51,6 +51,7 @@ PICTURE = InputKind(
     plural="pictures",
     network="resnet",
     field="picture",
+    shown=lambda picture: picture.name,
     page=Lazy("chainrule.features.vision.labels.page:pictures_page"),
     tokenizer=None,
     read=lambda name, unit, config, on_bad, progress: _READERS[unit](name, config.frame, on_bad, progress),

@@ -1,7 +1,7 @@
 """Boxes in pictures: their overlap, which of several to keep, where they are in a scaled picture; and files of them.
 
 A box is left, top, right, bottom in pixels, from the left upper corner of the picture: that of all of a picture is
-0, 0, width, height. Files are JSON lines of a path and the boxes of what the picture shows:
+0, 0, width, height. Files are JSON lines, or Parquet, of a path and the boxes of what the picture shows:
 
 {"image": "1.jpg", "boxes": [{"box": [10, 20, 60, 90], "label": "dog"}]}   left, top, right, bottom, in pixels
 
@@ -21,7 +21,7 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.features.vision.pictures.picture import LabelledPicture, Picture, as_picture, fit_to_frame
-from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.corpus.records import as_written, raise_error, read_field, read_items
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.features.vision.pictures.picture import Frame
-    from chainrule.text.corpus.records import OnBad
+    from chainrule.text.corpus.records import OnBad, Record
 
     Boxes = Float32[ndarray, "N 4"]
 
@@ -156,19 +156,22 @@ def read_boxes(
     good:  chainrule.read_boxes("scenes.jsonl")
     """
     name = os.fspath(name)
-    records, pictures = list(json_objects(name, on_bad)), []
-    for i, (place, record) in enumerate(records):
-        progress("reading pictures", i, len(records))
-        try:
-            pictures.append(_read_picture(os.path.dirname(name), place, record, frame))
-        except TextError as error:
-            on_bad(error if str(error).startswith(place) else TextError(f"{place}: {error}"))
+    folder, what, expected = os.path.dirname(name), "picture with a box", f"lines such as {_EXAMPLE}"
+    pictures = read_items(
+        name,
+        lambda record: _read_picture(folder, record, frame),
+        what,
+        on_bad,
+        expected=expected,
+        progress=progress,
+        task="reading pictures",
+    )
     if not any(len(picture.labels) for picture in pictures):
-        raise TextError(f"{name}: there is no picture with a box in it; expected lines such as {_EXAMPLE}")
+        raise TextError(f"{name}: there is no {what} in it; expected {expected}")
     return pictures
 
 
-def boxes_of_record(record: dict[str, Any], place: str, fields: tuple[str, ...] = ("label",)) -> BoxLabels:
+def boxes_of_record(record: Mapping[str, Any], place: str, fields: tuple[str, ...] = ("label",)) -> BoxLabels:
     """Return the boxes in a line of a file, not yet compared with the picture's size. Raises TextError.
 
     fields: names of fields for the label of a box, of which the first that exists is read.
@@ -206,13 +209,14 @@ def box_rows(picture: LabelledPicture, frame: Frame, index: Mapping[str, int]) -
     return np.column_stack([np.array([index[label] for label in labels], np.float32), labels.boxes])
 
 
-def _read_picture(folder: str, place: str, record: dict[str, Any], frame: Frame | None) -> LabelledPicture:
+def _read_picture(folder: str, record: Record, frame: Frame | None) -> LabelledPicture:
     """Return the picture in a record, with its boxes. Raises TextError."""
-    field = "image" if "image" in record and "picture" not in record else "picture"
-    path = read_field(record, field, place)
+    fields, place = record.fields, record.location
+    field = "image" if "image" in fields and "picture" not in fields else "picture"
+    path = read_field(fields, field)
     if not isinstance(path, str) or not path:
-        raise TextError(f"{place}: {field} is {path!r}; expected the path of a picture")
-    labels = boxes_of_record(record, place, ("label", "phrase"))
+        raise TextError(f"{field} is {path!r}; expected the path of a picture")
+    labels = boxes_of_record(fields, place, ("label", "phrase"))
     picture = as_picture(os.path.join(folder, path))
     height, width = picture.pixels.shape[:2]
     check_boxes(labels, (height, width), place)

@@ -1,4 +1,4 @@
-"""Pictures with captions: JSON lines of a path and one caption or several.
+"""Pictures with captions: JSON lines, CSV, TSV or Parquet of a path and one caption or several.
 
 {"image": "1.jpg", "captions": ["a dog runs", "the dog is running"]}   a path counts from the folder of this file
 
@@ -15,13 +15,14 @@ from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.features.vision.pictures.boxes import BoxLabels, boxes_framed, boxes_of_record, check_boxes
 from chainrule.features.vision.pictures.picture import Picture, as_picture, fit_to_frame
-from chainrule.text.corpus.records import json_objects, raise_error
+from chainrule.text.corpus.reading import suggest_fields
+from chainrule.text.corpus.records import raise_error, read_items
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
     from chainrule.features.vision.pictures.picture import Frame
-    from chainrule.text.corpus.records import OnBad
+    from chainrule.text.corpus.records import OnBad, Record
 
 _EXAMPLE = '{"image": "1.jpg", "captions": ["a dog runs"]}'
 _PATHS, _TEXTS = ("image", "picture"), ("captions", "caption")  # the first of both is the usual one
@@ -39,13 +40,6 @@ class CaptionedPicture(NamedTuple):
     boxes: BoxLabels | None = None
 
 
-class _Line(NamedTuple):
-    place: str
-    path: str | None
-    captions: tuple[str, ...]
-    boxes: BoxLabels | None
-
-
 def read_captions(
     name: str | os.PathLike[str],
     frame: Frame | None = None,
@@ -55,7 +49,7 @@ def read_captions(
     with_pictures: bool = True,
     with_boxes: bool = False,
 ) -> list[CaptionedPicture]:
-    """Return the captioned pictures of a file of JSON lines.
+    """The captioned pictures of a file of records.
 
     frame: the size to scale pictures to; by default they keep their own. on_bad: a callback that gets a TextError with
     file and line for each line without a caption, or whose picture cannot be read, which is left out. with_pictures:
@@ -66,27 +60,31 @@ def read_captions(
     good:  chainrule.read_captions("train.jsonl")
     """
     name = os.fspath(name)
-    lines = list(_lines(name, on_bad, with_pictures, with_boxes))
-    captioned = []
-    for i, (place, path, captions, boxes) in enumerate(lines):
-        progress("reading pictures", i, len(lines))
-        if path is None:
-            captioned.append(CaptionedPicture(None, captions, place))
-            continue
-        try:
-            picture = as_picture(path)
-            if boxes is not None:
-                check_boxes(boxes, (picture.pixels.shape[0], picture.pixels.shape[1]), place)
-        except TextError as error:
-            on_bad(error if str(error).startswith(place) else TextError(f"{place}: {error}"))
-            continue
+
+    def read(record: Record) -> CaptionedPicture:
+        fields, place = record.fields, record.location
+        captions, boxes = _captions(fields, place), None
+        if with_boxes and "boxes" in fields:
+            boxes = boxes_of_record(fields, place, ("phrase", "label"))
+        if not with_pictures:
+            return CaptionedPicture(None, captions, place)
+        picture = as_picture(os.path.join(os.path.dirname(name), _path(fields, place)))
+        if boxes is not None:
+            check_boxes(boxes, (picture.pixels.shape[0], picture.pixels.shape[1]), place)
         if frame is not None:
             boxes = None if boxes is None else boxes_framed(picture, boxes, frame)
             picture = Picture(fit_to_frame(picture, frame), picture.name)
-        captioned.append(CaptionedPicture(picture, captions, place, boxes))
-    if not captioned:
-        raise TextError(f"{name}: there is no captioned picture in it; expected lines such as {_EXAMPLE}")
-    return captioned
+        return CaptionedPicture(picture, captions, place, boxes)
+
+    return read_items(
+        name,
+        read,
+        "captioned picture",
+        on_bad,
+        expected=f"lines such as {_EXAMPLE}",
+        progress=progress,
+        task="reading pictures",
+    )
 
 
 def digest_of_captions(pictures: Sequence[CaptionedPicture]) -> str:
@@ -111,24 +109,11 @@ def check_captions(pictures: Sequence[Any], *, with_pictures: bool = True) -> li
     return pictures
 
 
-def _lines(name: str, on_bad: OnBad, with_pictures: bool, with_boxes: bool) -> Iterator[_Line]:
-    """Yield the record of each line."""
-    for place, record in json_objects(name, on_bad):
-        try:
-            captions = _captions(record, place)
-            path = _path(record, place) if with_pictures else None
-            boxes = boxes_of_record(record, place, ("phrase", "label")) if with_boxes and "boxes" in record else None
-        except TextError as error:
-            on_bad(error)
-            continue
-        yield _Line(place, None if path is None else os.path.join(os.path.dirname(name), path), captions, boxes)
-
-
-def _captions(record: dict[str, Any], place: str) -> tuple[str, ...]:
+def _captions(record: Mapping[str, Any], place: str) -> tuple[str, ...]:
     """Return the captions in a record. Raises TextError."""
     field = next((field for field in _TEXTS if field in record), None)
     if field is None:
-        raise TextError(f"{place}: the picture has no caption; expected a line such as {_EXAMPLE}")
+        raise TextError(f"{place}: the picture has no caption; {suggest_fields(record, '')}; expected {_EXAMPLE}")
     given = record[field]
     captions = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else given
     _check_texts(captions, place)
@@ -145,11 +130,11 @@ def _check_texts(captions: object, place: str) -> None:
         )
 
 
-def _path(record: dict[str, Any], place: str) -> str:
+def _path(record: Mapping[str, Any], place: str) -> str:
     """Return the path of the picture in a record. Raises TextError."""
     field = next((field for field in _PATHS if field in record), None)
     if field is None:
-        raise TextError(f"{place}: the captions have no picture; expected a line such as {_EXAMPLE}")
+        raise TextError(f"{place}: the captions have no picture; {suggest_fields(record, '')}; expected {_EXAMPLE}")
     path = record[field]
     if not isinstance(path, str) or not path:
         raise TextError(f"{place}: {field} is {path!r}; expected the path of a JPEG or PNG file")

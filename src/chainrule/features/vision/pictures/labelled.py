@@ -2,7 +2,8 @@
 
 Folders       animals/cat/1.jpg  animals/dog/2.png       the label is the folder below the one that is given
 JSON lines    {"picture": "cat/1.jpg", "label": "cat"}   a path counts from the folder of this file
-Pixels        {"picture": "1.png", "labels": "1-labels.png", "names": ["sky", "sea"]}   JSON lines, too
+CSV and TSV   picture,label                              also Parquet
+Pixels        {"picture": "1.png", "labels": "1-labels.png", "names": ["sky", "sea"]}   JSON lines or Parquet
 
 The picture of labels is a PNG in grey or with a palette, of the same size; its values, 0 and up, are positions in
 names.
@@ -26,7 +27,7 @@ from chainrule.features.vision.pictures.boxes import check_boxes
 from chainrule.features.vision.pictures.codec import SUFFIXES, decode_values
 from chainrule.features.vision.pictures.picture import LabelledPicture, Picture, as_picture, fit_to_frame
 from chainrule.text.corpus.reading import FORMATS, text_suffix
-from chainrule.text.corpus.records import as_written, json_objects, raise_error, read_field
+from chainrule.text.corpus.records import Record, raise_error, read_field, read_items
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.records import OnBad
 
 _OTHER_SUFFIXES = (".gif", ".bmp", ".webp", ".tif", ".tiff", ".heic", ".avif", ".jp2")
+_RECORDS = (*FORMATS, ".tsv")
 _EXPECTED = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
 
 
@@ -44,6 +46,7 @@ class PicturePath(NamedTuple):
     path: str
     label: str | None
     place: str
+    record: Record | None = None  # of the file that names it
 
 
 def read_pictures(
@@ -52,7 +55,7 @@ def read_pictures(
     on_bad: OnBad = raise_error,
     progress: Progress = silent,
 ) -> list[LabelledPicture]:
-    """Return the labelled pictures of a folder of class folders, or of a file of JSON lines.
+    """The labelled pictures of a folder of class folders, or of a file of records.
 
     frame: the size to scale pictures to; by default they keep their own. on_bad: a callback that gets a TextError that
     names the file of each picture that cannot be read, or has no label, which is left out. Raises TextError where there
@@ -61,7 +64,7 @@ def read_pictures(
     good:  chainrule.read_pictures("animals/")
     """
     name = os.fspath(name)
-    paths = _in_class_folders(Path(name), on_bad) if os.path.isdir(name) else _in_json_lines(name, on_bad)
+    paths = _in_class_folders(Path(name), on_bad) if os.path.isdir(name) else _in_records(name, True, on_bad)
     pictures = [
         LabelledPicture(picture, (path.label or "",), path.place)
         for path, picture in _opened(list(paths), frame, on_bad, progress)
@@ -77,7 +80,7 @@ def read_pictures(
 def read_unlabelled(
     name: str | os.PathLike[str], frame: Frame | None = None, progress: Progress = silent
 ) -> list[Picture]:
-    """Return the pictures of a folder, at any depth, of a file of JSON lines, or a single one. Raises TextError."""
+    """The pictures of a folder, at any depth, of a file of records, or a single one. Raises TextError."""
     name = os.fspath(name)
     paths = _unlabelled_paths(name)
     pictures = [picture for _, picture in _opened(paths, frame, raise_error, progress)]
@@ -98,8 +101,8 @@ def picture_paths(name: str | os.PathLike[str]) -> list[str]:
 def _unlabelled_paths(name: str) -> list[PicturePath]:
     if os.path.isdir(name):
         return [PicturePath(os.fspath(path), None, os.fspath(path)) for path in _files_in(Path(name), raise_error)]
-    if FORMATS.get(text_suffix(name)) == "json":
-        return [_of_record(name, place, record, False) for place, record in json_objects(name)]
+    if text_suffix(name) in _RECORDS:
+        return _in_records(name, False, raise_error)
     return [PicturePath(name, None, name)]
 
 
@@ -146,33 +149,31 @@ def _files_in(folder: Path, on_bad: OnBad) -> Iterator[Path]:
                 on_bad(TextError(f"{path}: is not a JPEG or PNG picture; convert it, or leave it out"))
 
 
-def _in_json_lines(name: str, on_bad: OnBad) -> Iterator[PicturePath]:
-    if FORMATS.get(text_suffix(name)) != "json":
+def _in_records(name: str, is_labelled: bool, on_bad: OnBad) -> list[PicturePath]:
+    """Raises TextError."""
+    if text_suffix(name) not in _RECORDS:
         raise TextError(
-            f"{name}: is neither a folder nor a file of JSON lines; expected folders named as their labels, or a "
-            ".jsonl file"
+            f"{name}: is neither a folder nor a file of records; expected folders named as their labels, or a .jsonl, "
+            ".csv, .tsv or .parquet file"
             if os.path.exists(name)
             else f"{name}: there is no such file or folder"
         )
-    for place, record in json_objects(name, on_bad):
-        try:
-            yield _of_record(name, place, record, True)
-        except TextError as error:
-            on_bad(error)
+    expected = 'records such as {"picture": "1.jpg", "label": "cat"}'
+    return read_items(
+        name, lambda record: _of_record(name, record, is_labelled), "labelled picture", on_bad, expected=expected
+    )
 
 
-def _of_record(name: str, place: str, record: dict[str, Any], is_labelled: bool) -> PicturePath:
+def _of_record(name: str, record: Record, is_labelled: bool) -> PicturePath:
     """Return the path of the picture in a record, with its label. Raises TextError."""
-    path = read_field(record, "image" if "image" in record else "picture", place)
+    path = read_field(record.fields, "image" if "image" in record.fields else "picture")
     if not isinstance(path, str) or not path:
-        raise TextError(f"{place}: picture is {path!r}; expected the path of a picture")
-    if not is_labelled:
-        return PicturePath(os.path.join(os.path.dirname(name), path), None, place)
-    label = as_written(read_field(record, "label", place))
+        raise TextError(f"picture is {path!r}; expected the path of a picture")
+    label = read_field(record.fields, "label") if is_labelled else None
     label = str(label) if type(label) is int else label
-    if not isinstance(label, str) or not label.strip():
-        raise TextError(f"{place}: label is {label!r}; expected a string that is not empty, or a whole number")
-    return PicturePath(os.path.join(os.path.dirname(name), path), label, place)
+    if is_labelled and (not isinstance(label, str) or not label.strip()):
+        raise TextError(f"label is {label!r}; expected a string that is not empty, or a whole number")
+    return PicturePath(os.path.join(os.path.dirname(name), path), label, record.location, record)
 
 
 def _opened(
@@ -187,7 +188,9 @@ def _opened(
         try:
             picture = as_picture(path.path)
         except TextError as error:
-            on_bad(error if path.path in path.place else TextError(f"{path.place}: {error}"))
+            error = error if path.path in path.place else TextError(f"{path.place}: {error}")
+            error.record = path.record or Record({}, path.place)
+            on_bad(error)
             continue
         yield path, picture if frame is None else Picture(fit_to_frame(picture, frame), picture.name)
 
@@ -201,7 +204,7 @@ def read_pixel_labels(
     on_bad: OnBad = raise_error,
     progress: Progress = silent,
 ) -> list[LabelledPicture]:
-    """Return pictures with a label for each of their pixels, row by row, from a file of JSON lines.
+    """Pictures with a label for each of their pixels, row by row, from a file of records.
 
     frame: the size that all must have, and their colours. on_bad: a callback that gets a TextError for each picture
     that cannot be read or whose labels do not suit it, which is left out. Raises TextError where there is no picture.
@@ -209,29 +212,31 @@ def read_pixel_labels(
     good:  chainrule.read_pixel_labels("scenes.jsonl")
     """
     name = os.fspath(name)
-    if FORMATS.get(text_suffix(name)) != "json":
+    if text_suffix(name) not in _RECORDS:
         raise TextError(
-            f"{name}: is not a file of JSON lines (.jsonl) that name each picture and the picture of its labels"
+            f"{name}: is not a file of records (.jsonl) that name each picture and the picture of its labels"
         )
-    examples = []
-    records = list(json_objects(name, on_bad))
-    if frame is not None:
-        check_fits(2 * len(records) * frame.height * frame.width * frame.channels, f"keeping {len(records):,} pictures")
-    for i, (place, record) in enumerate(records):
-        progress("reading pictures", i, len(records))
-        try:
-            examples.append(_read_example(os.path.dirname(name), place, record, frame))
-        except TextError as error:
-            on_bad(error if str(error).startswith(place) else TextError(f"{place}: {error}"))
-    if not examples:
-        raise TextError(f"{name}: there is no picture with labelled pixels in it; at least one is needed")
-    return examples
+
+    def checked(task: str, done: float, total: float | None) -> None:
+        if frame is not None and total and not done:
+            size = 2 * int(total) * frame.height * frame.width * frame.channels
+            check_fits(size, f"keeping {int(total):,} pictures")
+        progress(task, done, total)
+
+    return read_items(
+        name,
+        lambda record: _read_example(os.path.dirname(name), record, frame),
+        "picture with labelled pixels",
+        on_bad,
+        progress=checked,
+        task="reading pictures",
+    )
 
 
-def _read_example(folder: str, place: str, record: dict[str, Any], frame: Frame | None) -> LabelledPicture:
+def _read_example(folder: str, record: Record, frame: Frame | None) -> LabelledPicture:
     """Return the picture in a record, with the labels of its pixels. Raises TextError."""
-    paths = [read_field(record, field, place) for field in ("picture", "labels")]
-    names = read_field(record, "names", place)
+    paths = [read_field(record.fields, field) for field in ("picture", "labels")]
+    names = read_field(record.fields, "names")
     if not all(isinstance(path, str) and path for path in paths):
         raise TextError(f"picture and labels are {paths[0]!r} and {paths[1]!r}; expected the paths of two pictures")
     if not isinstance(names, list) or not all(isinstance(own, str) and own.strip() for own in names):
@@ -257,7 +262,7 @@ def _read_example(folder: str, place: str, record: dict[str, Any], frame: Frame 
     if frame is not None:
         check_framed(picture, frame)
         picture = Picture(fit_to_frame(picture, frame), picture.name)
-    return LabelledPicture(picture, UnitLabels(names, values.ravel()), place)
+    return LabelledPicture(picture, UnitLabels(names, values.ravel()), record.location)
 
 
 def check_framed(picture: Picture, frame: Frame) -> None:

@@ -13,7 +13,7 @@ import pytest
 import chainrule as library
 from chainrule.errors import TextError
 from chainrule.evaluation.resampling import wilson_interval
-from chainrule.evaluation.suites import holds, parse_formula, read_suite, region_bits
+from chainrule.features.judging.suites import holds, parse_formula, read_suite, region_bits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -204,13 +204,13 @@ def test_an_item_is_right_where_all_predictions_hold(letters: library.CausalMode
     [
         (
             {"predictions": [{"formula": "(9;%seen%) < 1"}]},
-            "items 1, 2: condition 'seen' has no region 9, which the formula",
+            "item 1: condition 'seen' has no region 9, which the formula",
         ),
-        ({"predictions": [{"formula": "(1;%old%) < 1"}]}, "items 1, 2, 3: there is no condition 'old'"),
+        ({"predictions": [{"formula": "(1;%old%) < 1"}]}, "item 1: there is no condition 'old'"),
         ({"predictions": [{"formula": "(1;%seen%) <"}]}, "the formula '(1;%seen%) <' is wrong at character 13"),
         ({"predictions": []}, "there are no predictions in it"),
         ({"meta": {"metric": "max"}}, "the metric of the regions is 'max'; only 'sum' can be measured"),
-        ({"items": suite()["items"] * 2}, "items 1, 2, 3: there is an item of this number before it"),
+        ({"items": suite()["items"] * 2}, "item 1: there is an item of this number before it"),
         ({"items": 3}, "is not a suite of SyntaxGym"),
         ({"items": [3]}, "item 1: is not an item of a suite"),
         (
@@ -252,6 +252,7 @@ def test_nothing_is_counted_twice(letters: library.CausalModel, tmp_path: Path) 
     assert told == [
         f"{name}, item 4: has the same sentences as item 1, and would be counted twice",
         f"{name}, item 1: there is an item of this number before it; give each its own item_number",
+        "2 records were skipped",
     ]
     copy = written(tmp_path / "copy.json.gz", suite(items=[first, *rest]))
     with pytest.raises(TextError, match=r"copy.json.gz: is the same suite as .*made.json, and would be counted twice"):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from chainrule.errors import TextError
 from chainrule.text.corpus.plain_text import line_blocks
+from chainrule.text.corpus.records import Record, bad_record
 from chainrule.text.corpus.streams import file_size, open_stream
 from chainrule.text.numbers import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from chainrule.base.progress import Progress
+    from chainrule.errors import TextError
 
 SCORE = "score"  # the name of a hypothesis' only score, if its format has no names
 
@@ -32,6 +33,7 @@ class NBestList:
     priors: tuple[str, ...] = ()  # names of the scores of a weaker language model, which a better one may replace
     kept: tuple[str, ...] = field(default=(), repr=False)  # what else Moses needs to write each hypothesis again
     line: str = field(default="", repr=False)  # the JSON that it was read from
+    others: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)  # the other columns of each row of a table
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -50,13 +52,11 @@ class Line:
         return f"{self.source}, line {self.number}"
 
     def error(self, what: str) -> TextError:
-        return TextError(f"{self.place}: {what}")
+        return bad_record(Record({}, self.place, self.number, self.text), what)
 
 
 def lines_of(name: str, progress: Progress, task: str = "reading") -> Iterator[Line]:
-    """Yield the lines of a file, decompressed as its name says, or of standard input, as they come. Raises
-    TextError.
-    """
+    """The lines of a file, decompressed as its name says, or of standard input, as they come. Raises TextError."""
     total = file_size(name) or None
     with open_stream(name) as stream:
         for block in line_blocks(stream, "strict", wait=False):
@@ -68,15 +68,21 @@ def lines_of(name: str, progress: Progress, task: str = "reading") -> Iterator[L
 _LARGEST_SCORE = 1e30  # sums and products of scores stay finite
 
 
-def finite_score(value: object, line: Line, what: str) -> float:
-    """Return a finite number from a text. what: the number's name, for the message. Raises TextError."""
+class Placed(Protocol):
+    """What has a place in a file."""
+
+    def error(self, what: str) -> TextError: ...
+
+
+def finite_score(value: object, line: Placed, what: str) -> float:
+    """A finite number from a text. what: the number's name, for the message. Raises TextError."""
     try:
         is_number = isinstance(value, str | int | float) and not isinstance(value, bool)
         number = number_of(str(value)) if is_number else None
     except (ValueError, OverflowError):
         number = None
     if value is None:
-        raise line.error(f"{what} is null, which means probability 0; leave the score or the hypothesis out")
+        raise line.error(f"{what} is null, which stands for probability 0; leave the score or the hypothesis out")
     if number is None:
         raise line.error(f"{what} is {_shown(value)}; expected a number")
     if not math.isfinite(number):

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from chainrule.evaluation.resampling import share_cells, wilson_interval
 from chainrule.evaluation.surprisal import log_word_ends
 from chainrule.evaluation.token_scores import score_tokens
 from chainrule.text.corpus.plain_text import lines_of
-from chainrule.text.corpus.records import as_written, raise_error
+from chainrule.text.corpus.records import Record, as_written, bad_record, raise_error
 from chainrule.text.numbers import whole_number_of
 from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.text.units import is_white, split_words, words_of
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 _TOGETHER = 256  # sentences scored at a time
 _ROUNDING = 2e-7  # of the sum of what a comparison adds up: what differs by less differs by rounding
 _DEEPEST = 50  # brackets in brackets
-_LISTED = 5  # numbers of items in an error
 _EQUAL = 1e-3, 1e-5  # SyntaxGym's tolerance of =: absolute and relative
 
 
@@ -124,35 +123,47 @@ class SuiteAccuracy:
     name: str
     all: ItemAccuracy
     predictions: Sequence[tuple[str, ItemAccuracy]]
+    items: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)  # as in `JudgedSuites`
 
     def as_json(self) -> dict[str, Any]:
         predictions = [{"formula": formula, **accuracy.as_json()} for formula, accuracy in self.predictions]
         return {"suite": self.name, **self.all.as_json(), "predictions": predictions}
 
 
-def suites_table(suites: Sequence[SuiteAccuracy]) -> str:
-    """Return the accuracies in a table, for people: of suites, of each of several predictions, and the mean over
-    suites.
-    """
-    rows = []
-    for suite in suites:
-        parts = suite.predictions if len(suite.predictions) > 1 else ()
-        for name, own in ((suite.name, suite.all), *((f"  {formula}", accuracy) for formula, accuracy in parts)):
-            rows.append([name, f"{own.items:,}", *share_cells(own.share, own.interval), f"{own.ties:,}"])
-    if len(suites) > 1:
-        items, ties = sum(suite.all.items for suite in suites), sum(suite.all.ties for suite in suites)
-        mean = sum(suite.all.share for suite in suites) / len(suites)
-        rows.append([f"mean of {len(suites)} suites", f"{items:,}", f"{mean:.1%}", "", f"{ties:,}"])
-    return text_table(["suite", "items", "accuracy", "95 %", "ties"], rows)
+@dataclass(frozen=True)
+class JudgedSuites:
+    """The accuracy on each suite, over which it iterates; and what each item got."""
+
+    row_of: ClassVar[str] = "item"
+    suites: list[SuiteAccuracy]
+
+    def __iter__(self) -> Iterator[SuiteAccuracy]:
+        return iter(self.suites)
+
+    def __str__(self) -> str:
+        """The accuracies in a table: of suites, of each of several predictions, and the mean over suites."""
+        rows = []
+        for suite in self.suites:
+            parts = suite.predictions if len(suite.predictions) > 1 else ()
+            for name, own in ((suite.name, suite.all), *((f"  {formula}", accuracy) for formula, accuracy in parts)):
+                rows.append([name, f"{own.items:,}", *share_cells(own.share, own.interval), f"{own.ties:,}"])
+        if len(self.suites) > 1:
+            items, ties = (sum(getattr(suite.all, name) for suite in self.suites) for name in ("items", "ties"))
+            mean = sum(suite.all.share for suite in self.suites) / len(self.suites)
+            rows.append([f"mean of {len(self.suites)} suites", f"{items:,}", f"{mean:.1%}", "", f"{ties:,}"])
+        return text_table(["suite", "items", "accuracy", "95 %", "ties"], rows)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """The accuracy on each suite."""
+        return [suite.as_json() for suite in self.suites]
+
+    def to_records(self) -> list[Mapping[str, Any]]:
+        """A row for each item: whether all predictions hold, and which; and the bits of each condition's regions."""
+        return [item for suite in self.suites for item in suite.items]
 
 
-def judge_suites(
-    suites: Sequence[Suite], score_regions: ScoreRegions, progress: Progress = silent
-) -> list[SuiteAccuracy]:
-    """Return the accuracy on each suite.
-
-    score_regions: a function from sentences, as regions, to the bits of each region.
-    """
+def _judged(suites: Sequence[Suite], score_regions: ScoreRegions, progress: Progress = silent) -> JudgedSuites:
+    """The accuracy on each suite. score_regions: a function from sentences, as regions, to the bits of each region."""
     pairs = [(item, name) for suite in suites for item in suite.items for name in item.conditions]
     sentences = [list(item.conditions[name].values()) for item, name in pairs]
     bits: dict[int, dict[str, dict[int, float]]] = {}
@@ -161,11 +172,27 @@ def judge_suites(
         rows = score_regions(sentences[first : first + _TOGETHER])
         for (item, name), row in zip(pairs[first : first + _TOGETHER], rows, strict=True):
             bits.setdefault(id(item), {})[name] = dict(zip(item.conditions[name], row.tolist(), strict=True))
-    return [_judge(suite, [bits[id(item)] for item in suite.items]) for suite in suites]
+    return JudgedSuites([_judge(suite, [bits[id(item)] for item in suite.items]) for suite in suites])
+
+
+def judge_suites(model: Any, names: Sequence[str], progress: Progress, word_ends: bool, on_bad: OnBad) -> JudgedSuites:
+    """As `CausalModel.judge_suites`, for files."""
+    suites: list[Suite] = []
+    for name in names:
+        suite = read_suite(name, on_bad)
+        for other, known in zip(names, suites, strict=False):
+            if (known.formulas, known.items) == (suite.formulas, suite.items):
+                raise TextError(f"{name}: is the same suite as {other}, and would be counted twice; leave one out")
+        suites.append(suite)
+
+    def score(sentences: Sequence[Sequence[str]]) -> list[Float64[ndarray, " regions"]]:
+        return region_bits(model.language_model, model.speller, model.tokenizer, sentences, word_ends=word_ends)
+
+    return _judged(suites, score, progress)
 
 
 def _judge(suite: Suite, bits: Sequence[Bits]) -> SuiteAccuracy:
-    """Return the accuracy on a suite. bits: of each item."""
+    """bits: of each item."""
     strict, lenient = (
         np.array([[holds(formula, own, ties=ties) for own in bits] for _, formula in suite.formulas])
         for ties in (False, True)
@@ -176,11 +203,22 @@ def _judge(suite: Suite, bits: Sequence[Bits]) -> SuiteAccuracy:
         return ItemAccuracy(len(bits), correct, int(np.count_nonzero(leniently)) - correct)
 
     predictions = [(text, accuracy(*rows)) for (text, _), *rows in zip(suite.formulas, strict, lenient, strict=True)]
-    return SuiteAccuracy(suite.name, accuracy(strict.all(axis=0), lenient.all(axis=0)), predictions)
+    items = [
+        {
+            "suite": suite.name,
+            "item": item.number,
+            "right": bool(strict[:, i].all()),
+            "tie": bool(lenient[:, i].all() and not strict[:, i].all()),
+            "predictions": strict[:, i].tolist(),
+            "bits": {condition: list(regions.values()) for condition, regions in own.items()},
+        }
+        for i, (item, own) in enumerate(zip(suite.items, bits, strict=True))
+    ]
+    return SuiteAccuracy(suite.name, accuracy(strict.all(axis=0), lenient.all(axis=0)), predictions, items)
 
 
 def holds(formula: Formula, bits: Bits, *, ties: bool = False) -> bool:
-    """Return whether a formula is true. ties: whether < and > hold between equal numbers.
+    """Whether a formula is true. ties: whether < and > hold between equal numbers.
 
     Sums that are not numbers (infinity less infinity) are a tie.
     """
@@ -199,7 +237,7 @@ def holds(formula: Formula, bits: Bits, *, ties: bool = False) -> bool:
 
 
 def _sum(formula: Formula, bits: Bits) -> tuple[float, float]:
-    """Return the value of a formula, and the sum of what it adds up, whatever the signs."""
+    """The value of a formula, and the sum of what it adds up, whatever the signs."""
     if isinstance(formula, Operation):
         (left, left_size), (right, right_size) = (_sum(side, bits) for side in (formula.left, formula.right))
         return left + right if formula.operator == "+" else left - right, left_size + right_size
@@ -216,7 +254,7 @@ _CLOSING = {"[": "]", "(": ")"}
 
 
 def parse_formula(text: str) -> Formula:
-    """Read the formula of a prediction. Raises TextError, which says where it is wrong.
+    """Reads the formula of a prediction. Raises TextError, which says where it is wrong.
 
     good:  parse_formula("[(6;%a%) + (7;%a%)] < (6;%b%)")
     bad:   parse_formula("(6;%a%) < (6;%b%) < 3")  # one comparison of two sums
@@ -252,7 +290,7 @@ class _Reader:
         self._text, self._parts, self.next = text, parts, 0
 
     def read(self, level: int, depth: int) -> Formula:
-        """Return the longest formula from here whose operators outside brackets bind at least like those of a level."""
+        """The longest formula from here whose operators outside brackets bind at least like those of a level."""
         if level == len(_LEVELS):
             return self._atom(depth)
         left = self.read(level + 1, depth)
@@ -263,7 +301,7 @@ class _Reader:
             for side in (left, right):
                 if _is_truth(side) != (level == 0):
                     wanted = "comparisons" if level == 0 else "sums"
-                    raise _wrong(self._text, place, f"{symbol} is for {wanted}")
+                    raise _wrong(self._text, place, f"{symbol} stands between {wanted}")
             left = Operation(symbol, left, right)
         return left
 
@@ -306,7 +344,7 @@ def _regions_in(formula: Formula) -> Iterator[RegionSum]:
 
 
 def read_suite(name: str, on_bad: OnBad = raise_error) -> Suite:
-    """Read a suite, a JSON file as SyntaxGym has them, perhaps compressed.
+    """Reads a suite, a JSON file as SyntaxGym has them, perhaps compressed.
 
     on_bad: a callback that gets a TextError with file and item for each item that the formulas cannot be applied to, or
     that is not of the format; it is left out. Raises TextError if the file or a formula is wrong, or no item is left.
@@ -335,7 +373,6 @@ def read_suite(name: str, on_bad: OnBad = raise_error) -> Suite:
         except TextError as error:
             raise TextError(f"{name}: {error}") from None
     kept: list[Item] = []
-    bad: dict[str, list[str]] = {}  # the items that are left out, by reason
     for place, record in enumerate(items, 1):
         number = str(place if not isinstance(record, dict) else as_written(record.get("item_number", place)))
         try:
@@ -348,24 +385,14 @@ def read_suite(name: str, on_bad: OnBad = raise_error) -> Suite:
                 raise TextError(f"has the same sentences as item {same.number}, and would be counted twice")
             kept.append(item)
         except TextError as error:
-            bad.setdefault(str(error), []).append(number)
-    for reason, numbers in bad.items():
-        on_bad(TextError(f"{name}, {_listed(numbers)}: {reason}"))
+            on_bad(bad_record(Record({"item": record}, f"{name}, item {number}"), str(error)))
     if not kept:
         raise TextError(f"{name}: there is no item that can be measured in it")
     return Suite(str(title), formulas, kept)
 
 
-def _listed(numbers: Sequence[str]) -> str:
-    """Return item 3; items 1, 2, 3, 4, 5 and 19 more."""
-    if len(numbers) == 1:
-        return f"item {numbers[0]}"
-    more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
-    return f"items {', '.join(numbers[:_LISTED])}{more}"
-
-
 def _item(record: Any, number: str, formulas: Iterable[tuple[str, Formula]]) -> Item:
-    """Return the item in a record. Raises TextError, which does not say which item it is."""
+    """Raises TextError, which does not say which item it is."""
     conditions: dict[str, dict[int, str]] = {}
     try:
         for condition in record["conditions"]:
@@ -417,8 +444,7 @@ def region_bits(
     *,
     word_ends: bool = True,
 ) -> list[Float64[ndarray, " regions"]]:
-    """Return the surprisal of each region of some sentences, in bits, unknown words with their spelling; 0 of an empty
-    one.
+    """The surprisal of each region of some sentences, in bits, unknown words with their spelling; 0 of an empty one.
 
     sentences: the contents of their regions. word_ends: whether the end of a word is paid for in the region where it
     ends, and not in the next, see `chainrule.evaluation.surprisal`. What has the same tokens after the same tokens
@@ -451,7 +477,7 @@ def region_bits(
 def _regions_of(
     regions: Sequence[str], aligned: Alignment, tokens: slice, first_byte: int, tokenizer: Tokenizer
 ) -> Int64[ndarray, " T"]:
-    """Return the region of each token of a sentence. first_byte: where the sentence begins in the aligned text.
+    """The region of each token of a sentence. first_byte: where the sentence begins in the aligned text.
 
     Borders are found by counting visible bytes, since a tokenizer may remove spaces or put them elsewhere.
     """
@@ -467,7 +493,7 @@ def _regions_of(
 
 
 def _visible(regions: Sequence[str], tokenizer: Tokenizer) -> int:
-    """Return how many visible bytes the normalised text of the first regions of a sentence has."""
+    """How many visible bytes the normalised text of the first regions of a sentence has."""
     text = " ".join(region.lstrip() for region in regions if region.strip())
     aligned = tokenizer.align(tokenizer.encode_texts([text]))
     return int(np.count_nonzero(~is_white(aligned.text)))

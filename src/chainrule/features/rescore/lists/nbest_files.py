@@ -6,7 +6,6 @@ complete. References and sources are in a text, line by line or keyed by the lis
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
@@ -16,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, cast, get_args
 
 from chainrule.base.files import compressing, replace_file, sync_folder
 from chainrule.base.progress import Progress, silent
@@ -29,8 +28,8 @@ from chainrule.features.rescore.lattice_formats import (
     read_slf_lattices,
     read_symbols,
 )
-from chainrule.features.rescore.nbest import lines_of
-from chainrule.features.rescore.nbest_formats import (
+from chainrule.features.rescore.lists.nbest import lines_of
+from chainrule.features.rescore.lists.nbest_formats import (
     ScoreFiles,
     espnet_folders,
     looks_like_srilm,
@@ -44,16 +43,20 @@ from chainrule.features.rescore.nbest_formats import (
     write_moses_list,
     write_srilm_list,
 )
-from chainrule.text.corpus.reading import FORMATS, text_suffix
+from chainrule.features.rescore.lists.table_lists import read_table_lists
+from chainrule.text.corpus.reading import FORMATS, TABLES, text_suffix
+from chainrule.text.corpus.records import raise_error
 from chainrule.text.corpus.streams import STANDARD_INPUT
+from chainrule.text.corpus.writing import table_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from io import BufferedReader
 
     from chainrule.features.rescore.config import ListFormat
     from chainrule.features.rescore.lattices import Lattice, Unreadable
-    from chainrule.features.rescore.nbest import Line, NBestList
+    from chainrule.features.rescore.lists.nbest import Line, NBestList
+    from chainrule.text.corpus.records import OnBad
 
 # Formats whose other files, such as references, are keyed by the lists' ids, too.
 LATTICES: tuple[LatticeFormat, ...] = get_args(LatticeFormat)
@@ -67,7 +70,7 @@ _MOST_EMPTY = 1000  # lines; lattices that are empty at the beginning of an arch
 
 
 def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
-    """Return the format of the lists in a file or folder; from standard input, nothing is consumed.
+    """The format of the lists in a file or folder; from standard input, nothing is consumed.
 
     Raises TextError if it is none of the formats.
     """
@@ -75,6 +78,8 @@ def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
         return "espnet" if espnet_folders(name) else "slf" if _is_slf_folder(name) else "srilm"
     if FORMATS.get(text_suffix(name)) == "json":
         return "json"
+    if text_suffix(name) in TABLES:
+        return "table"
     if files.scores or files.costs:
         return "kaldi"
     lines = _first_lines(name, 2)
@@ -91,12 +96,14 @@ def format_of(name: str, files: ScoreFiles = NO_FILES) -> ListFormat:
         return "slf"
     if looks_like_kaldi_lattices(_first_lines(name, _MOST_EMPTY)):
         return "kaldi-lattice"
+    if line.count("\t") > 1:
+        return "table"
     if _NUMBERED.match(line):
         return "kaldi"
     raise TextError(
-        f"{name}: is in no known format of n-best lists or lattices; expected JSON lines, Moses' id ||| text ||| "
-        "features ||| score, a Kaldi text with score files, an ESPnet folder, SRILM's lists, Kaldi's text lattices or "
-        "HTK's SLF; or name the format with format=..."
+        f"{name}: is in no known format of n-best lists or lattices; expected JSON lines, a table of id, text, score, "
+        "Moses' id ||| text ||| features ||| score, a Kaldi text with score files, an ESPnet folder, SRILM's lists, "
+        "Kaldi's text lattices or HTK's SLF; or name the format with format=..."
     )
 
 
@@ -109,7 +116,7 @@ def _is_slf_folder(name: str) -> bool:
 def read_lattices(
     name: str, kind: ListFormat, symbols: str | None, progress: Progress = silent
 ) -> Iterator[Lattice | Unreadable]:
-    """Yield the lattices of a source, at least one. symbols: a file of the words that have numbers in Kaldi's lattices.
+    """The lattices of a source, at least one. symbols: a file of the words that have numbers in Kaldi's lattices.
 
     Raises TextError where nothing can be read, SettingError where symbols do not apply.
     """
@@ -128,14 +135,21 @@ def read_lattices(
 
 
 def read_lists(
-    name: str, kind: ListFormat, files: ScoreFiles = NO_FILES, progress: Progress = silent
+    name: str,
+    kind: ListFormat,
+    files: ScoreFiles = NO_FILES,
+    progress: Progress = silent,
+    on_bad: OnBad = raise_error,
 ) -> Iterator[NBestList]:
-    """Return the lists of a source, at least one; all have the same scores. Raises TextError with file and line."""
-    return with_equal_names(name, _read(name, kind, files, progress))
+    """The lists of a source, at least one; all have the same scores. Raises TextError with file and line.
+
+    on_bad: gets what is wrong with a line of JSON or a row of a table, which is left out.
+    """
+    return with_equal_names(name, _read(name, kind, files, progress, on_bad))
 
 
 def with_equal_names(name: str, lists: Iterable[NBestList]) -> Iterator[NBestList]:
-    """Yield the lists of a source, at least one. Raises TextError unless all have the same scores."""
+    """The lists of a source, at least one. Raises TextError unless all have the same scores."""
     first: NBestList | None = None
     for nbest in lists:
         first = first or nbest
@@ -147,14 +161,16 @@ def with_equal_names(name: str, lists: Iterable[NBestList]) -> Iterator[NBestLis
         raise TextError(_EMPTY.format(name))
 
 
-def holds_json(name: str) -> bool:
-    """Return whether a file holds JSON lines, by its name or its first line. Raises TextError."""
-    return FORMATS.get(text_suffix(name)) == "json" or _first_line(name).startswith("{")
+def holds_lists(name: str) -> bool:
+    """Whether a file holds lists as JSON lines or a table, by its name or its first line. Raises TextError."""
+    return text_suffix(name) in (*FORMATS, *TABLES) or _first_line(name).startswith("{")
 
 
-def _read(name: str, kind: ListFormat, files: ScoreFiles, progress: Progress) -> Iterator[NBestList]:
+def _read(name: str, kind: ListFormat, files: ScoreFiles, progress: Progress, on_bad: OnBad) -> Iterator[NBestList]:
     if kind == "json":
-        return read_json_lists(name, progress)
+        return read_json_lists(name, progress, on_bad)
+    if kind == "table":
+        return read_table_lists(name, files, on_bad)
     if kind == "moses":
         return read_moses_lists(name, progress)
     if kind == "kaldi":
@@ -173,7 +189,7 @@ def _first_line(name: str) -> str:
 
 
 def _first_lines(name: str, most: int) -> list[str]:
-    """Return the first lines that are not empty; from standard input, as far as they are buffered."""
+    """The first lines that are not empty; from standard input, as far as they are buffered."""
     if name == STANDARD_INPUT:
         buffered = cast("BufferedReader", sys.stdin.buffer).peek().decode("utf-8", "replace")
         lines = iter(buffered.splitlines())
@@ -187,17 +203,21 @@ TOTAL = "total"  # the name of the weighted sum among the scores
 
 class ListWriter(Protocol):
     def write(self, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]) -> None:
-        """Write one list. scores: its own, the models', and the total. order: of the hypotheses, best first."""
+        """Writes one list. scores: its own, the models', and the total. order: of the hypotheses, best first."""
 
 
 @contextmanager
 def list_writer(path: Path, kind: ListFormat, models: Sequence[str]) -> Iterator[ListWriter]:
-    """Yield a writer for a format; JSON lines if the name says so. Raises OutputError, SettingError.
+    """A writer for a format; JSON lines or a table if the name says so. Raises OutputError, SettingError.
 
     Formats with several files become a new folder.
     """
     if FORMATS.get(text_suffix(str(path))) == "json":
         kind = "json"
+    elif text_suffix(str(path)) in TABLES or kind == "table":
+        with table_file(path) as write:
+            yield _TableOfLists(write)
+        return
     if kind in ("json", "moses"):
         with replace_file(path) as raw, compressing(raw, path) as file:
             yield _OneFile(file, kind)
@@ -214,13 +234,25 @@ def list_writer(path: Path, kind: ListFormat, models: Sequence[str]) -> Iterator
             yield _KaldiFolder(folder, stack)
 
 
-def write_best(file: BinaryIO, nbest: NBestList, text: str, *, as_json: bool, with_id: bool) -> None:
-    """Write a chosen hypothesis as a line: the text alone, `id text`, or a JSON object."""
-    if as_json:
-        line = json.dumps({"id": nbest.id, "text": text}, ensure_ascii=False)
-    else:
-        line = f"{nbest.id} {text}".rstrip() if with_id else text
+def write_best(file: BinaryIO, nbest: NBestList, text: str, *, with_id: bool) -> None:
+    """Writes a chosen hypothesis as a line: the text alone, or `id text`."""
+    line = f"{nbest.id} {text}".rstrip() if with_id else text
     file.write(line.encode() + b"\n")
+
+
+class _TableOfLists:
+    """A row for each hypothesis."""
+
+    def __init__(self, write: Callable[[Mapping[str, Sequence[Any]]], None]) -> None:
+        self._write = write
+
+    def write(self, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]) -> None:
+        given = {"reference": nbest.reference, "source": nbest.source}
+        for i in order:
+            row = {"id": nbest.id, "text": nbest.texts[i]}
+            row |= {name: value for name, value in given.items() if value is not None}
+            row |= nbest.others[i] if nbest.others else {}
+            self._write({name: [value] for name, value in (row | {own: scores[own][i] for own in scores}).items()})
 
 
 class _OneFile:
@@ -264,7 +296,7 @@ class _KaldiFolder:
 
 @contextmanager
 def _new_folder(path: Path) -> Iterator[Path]:
-    """Yield a folder that becomes `path` when it is complete, and is removed otherwise. Raises OutputError."""
+    """A folder that becomes `path` when it is complete, and is removed otherwise. Raises OutputError."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         temporary.mkdir()
@@ -280,7 +312,7 @@ def _new_folder(path: Path) -> Iterator[Path]:
 
 
 def with_own_references(lists: Iterable[NBestList]) -> Iterator[NBestList]:
-    """Yield the lists, unchanged. Raises TextError if only some of them have a reference."""
+    """The lists, unchanged. Raises TextError if only some of them have a reference."""
     has_them = None
     for nbest in lists:
         if has_them not in (None, nbest.reference is not None):
@@ -293,14 +325,14 @@ def with_own_references(lists: Iterable[NBestList]) -> Iterator[NBestList]:
 
 
 def with_references(lists: Iterable[NBestList], references: ReferenceFile) -> Iterator[NBestList]:
-    """Yield the lists with their references. Raises TextError if a list has none, or references are left over."""
+    """The lists with their references. Raises TextError if a list has none, or references are left over."""
     for nbest in lists:
         yield replace(nbest, reference=references.of(nbest))
     references.finish()
 
 
 def with_sources(lists: Iterable[NBestList], sources: ReferenceFile) -> Iterator[NBestList]:
-    """Yield the lists with their sources. Raises as `with_references`."""
+    """The lists with their sources. Raises as `with_references`."""
     for nbest in lists:
         yield replace(nbest, source=sources.of(nbest))
     sources.finish()
@@ -310,9 +342,9 @@ class ReferenceFile:
     """The references, or the sources, of lists, read from a text into memory."""
 
     def __init__(self, name: str, *, always_keyed: bool, what: Literal["reference", "source"] = "reference") -> None:
-        """Read the lines of the file.
+        """always_keyed: whether every line must begin with the id of its list; otherwise they do if the first line
+        does.
 
-        always_keyed: whether every line must begin with the id of its list; otherwise they do if the first line does.
         what: the name of a line's content, for messages. Raises TextError.
         """
         self._name, self._what = name, what
@@ -323,7 +355,7 @@ class ReferenceFile:
             raise TextError(f"{name}: has no {what}; expected one for each list")
 
     def of(self, nbest: NBestList) -> str:
-        """Return the reference or source of the next list. Raises TextError if there is none."""
+        """The reference or source of the next list. Raises TextError if there is none."""
         if not self._next and self._by_key is None and self._first_key() == nbest.id and not nbest.id.isdecimal():
             self._by_key = self._keyed()
         self._next += 1
@@ -339,12 +371,12 @@ class ReferenceFile:
         return self._lines[self._next - 1].text
 
     def skip(self, id: str) -> None:
-        """Skip a list with this id that could not be read: its line, if it has one, is not needed."""
+        """To be called for a list with this id that could not be read: its line, if it has one, is not needed."""
         if self._by_key is not None:
             self._by_key.pop(id, None)
 
     def finish(self) -> None:
-        """Check, after the last list, that all lines were used. Raises TextError if lines are left over."""
+        """To be called after the last list. Raises TextError if lines are left over."""
         if self._by_key:
             key, line = next(iter(self._by_key.items()))
             raise line.error(f"no list has the id {key}; expected {self._what}s of the lists alone")

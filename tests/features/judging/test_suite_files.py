@@ -31,7 +31,7 @@ def written(path: Path, name: str, first: str = "ka") -> Path:
 def test_a_table_of_suites_and_a_note_on_each_bad_item(chainrule, model: Path, tmp_path: Path) -> None:
     files = [written(tmp_path / f"{name}.json", name, first) for name, first in [("one", "ka"), ("two", "vi")]]
     result = chainrule("evaluate", model, "--suite", *files)
-    assert f"{files[0]}, item 3: there is no condition 'new', which the formula" in result.err
+    assert f"{files[0]}, item 3 and 1 other record: there is no condition 'new', which the formula" in result.err
     assert [line.split() for line in result.out.splitlines()] == [
         ["suite", "items", "accuracy", "95", "%", "ties"],
         ["one", "2", "50.0%", "9.5-90.5", "1"],
@@ -40,7 +40,7 @@ def test_a_table_of_suites_and_a_note_on_each_bad_item(chainrule, model: Path, t
     ]
     [one, _] = chainrule("evaluate", model, "--suite", *files, "--json").json
     assert (one["items"], one["correct"], one["ties"]) == (2, 1, 1)
-    assert "item 3" in chainrule("evaluate", model, "--suite", *files, "--strict").error
+    assert "item 3" in chainrule("evaluate", model, "--suite", *files, "--bad-records", "stop").error
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import pytest
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.evaluation.minimal_pairs import RULES, Accuracy, MinimalPair, judge, read_pairs
+from chainrule.evaluation.classification import Accuracy
+from chainrule.features.judging.minimal_pairs import RULES, MinimalPair, judge, read_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,19 +130,18 @@ def test_pairs_are_read_in_the_form_of_blimp(tmp_path: Path) -> None:
         file.write(json.dumps({**bare, "UID": 12}) + "\n")
     assert read_pairs([str(tmp_path)]) == [MinimalPair("a", "b", "12", ""), *expected]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(TextError, match="no file of JSON lines"):
+    with pytest.raises(TextError, match="no file of pairs"):
         read_pairs([str(tmp_path / "empty")])
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"sentence_good": "a", "sentence_bad": "a"}', "line 1: both sentences are 'a'"),
         ('{"sentence_good": "a"}', "line 1: there is no field 'sentence_bad'; there are 'sentence_good'"),
         ('{"sentence_good": "a", "sentence_bad": 3}', "line 1: sentence_bad is 3; expected a sentence"),
         ('{"sentence_good": " ", "sentence_bad": "a"}', "line 1: sentence_good is ' '"),
         ("[1]", "line 1: found a list, expected a JSON object"),
-        ('{"sentence_good": "a", "sentence_bad": "b", "UID": [12]}', "line 1: UID is [12.0]; expected a name"),
+        ('{"sentence_good": "a", "sentence_bad": "b", "UID": [12]}', "line 1: UID is [12]; expected a name"),
         ("{", "line 1: is not JSON"),
         ("", "there is no pair in it"),
     ],
@@ -164,12 +164,13 @@ def test_bad_pairs_are_named_and_the_others_judged(tmp_path: Path) -> None:
     rows = model.judge_pairs(path, warn=found.append)
     assert [(row.pairs, row.by_rule["sum"].ties) for row in rows] == [(4, 2), (4, 2)]
     assert rows[0].by_rule["sum"].share in (1 / 4, 3 / 4)
-    assert [line.split(": ")[0].rpartition(" ")[2] for line in found] == ["2", "3", "5", "6"]
-    assert found[0] == f"{path}, line 2: both sentences are 'a', so that the pair is a tie"
-    with pytest.warns(UserWarning, match=r"line \d: "):
+    assert [line.split(": ")[0].rpartition(" ")[2] for line in found] == ["3", "5", "skipped"]
+    [note] = rows.notes()
+    assert note.startswith(f"{path}, line 2: both sentences, and those of 1 other pairs, are the same")
+    with pytest.warns(UserWarning, match=r"line \d: |skipped"):
         model.judge_pairs(path)
-    with pytest.raises(TextError, match="line 2: both sentences are"):
-        model.judge_pairs(path, strict=True)
+    with pytest.raises(TextError, match="line 3: is not JSON"):
+        model.judge_pairs(path, bad_records="stop")
 
 
 def test_unknown_words_are_spelled(tmp_path: Path) -> None:

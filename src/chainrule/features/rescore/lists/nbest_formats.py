@@ -39,28 +39,36 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from chainrule.base.json import finite
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
-from chainrule.features.rescore.nbest import SCORE, Line, NBestList, finite_score, lines_of
+from chainrule.features.rescore.lists.nbest import SCORE, Line, NBestList, finite_score, lines_of
 from chainrule.text.corpus.reading import COMPRESSIONS
+from chainrule.text.corpus.records import raise_error
 from chainrule.text.numbers import number_of, whole_number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from chainrule.text.corpus.records import OnBad
+
 _JSON = json.JSONDecoder(parse_int=float)  # Python's integers refuse numbers of more than 4300 digits
 _WRITTEN = json.JSONEncoder(ensure_ascii=False)
 
 
-def read_json_lists(name: str, progress: Progress) -> Iterator[NBestList]:
-    """Read the lists of a file. Raises TextError with file and line."""
+def read_json_lists(name: str, progress: Progress, on_bad: OnBad = raise_error) -> Iterator[NBestList]:
+    """Reads the lists of a file. on_bad: gets a TextError with file and line for each that is left out."""
     for line in lines_of(name, progress):
         if line.text and not line.text.isspace():
-            yield _parsed(line)
+            try:
+                nbest = _parsed(line)
+            except TextError as error:
+                on_bad(error)
+            else:
+                yield nbest
 
 
 def write_json_list(
     file: BinaryIO, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]
 ) -> None:
-    """Write one list. scores: by name, one for each hypothesis. order: of the hypotheses."""
+    """Writes one list. scores: by name, one for each hypothesis. order: of the hypotheses."""
     record: dict[str, Any] = {"id": nbest.id, "hypotheses": [{"text": text} for text in nbest.texts]}
     if nbest.reference is not None:
         record["reference"] = nbest.reference
@@ -91,14 +99,14 @@ def _parsed(line: Line) -> NBestList:
     if not hypotheses:
         raise line.error("the list has no hypothesis; leave the list out, or give it one, even with an empty text")
     reference, source = (
-        None if record.get(name) is None else _text(record[name], line, f"the {name}")
+        None if record.get(name) is None else one_line(record[name], line, f"the {name}")
         for name in ("reference", "source")
     )
     texts, rows = [], []
     for i, hypothesis in enumerate(hypotheses, 1):
         if not isinstance(hypothesis, dict) or "text" not in hypothesis:
             raise line.error(f"hypothesis {i} has no text; expected an object with text and score")
-        texts.append(_text(hypothesis["text"], line, f"the text of hypothesis {i}"))
+        texts.append(one_line(hypothesis["text"], line, f"the text of hypothesis {i}"))
         rows.append(_scores(hypothesis, line, i))
         if rows[-1].keys() != rows[0].keys():
             missing = sorted(rows[0].keys() ^ rows[-1].keys())[0]
@@ -125,8 +133,8 @@ def _id(record: dict[str, Any], line: Line) -> str:
     return key
 
 
-def _text(value: object, line: Line, what: str) -> str:
-    """Return a text without line ends, since the best hypotheses are written one to a line."""
+def one_line(value: object, line: Line, what: str) -> str:
+    """A text without line ends, since the best hypotheses are written one to a line."""
     if not isinstance(value, str):
         raise line.error(f"{what} is not a string")
     if "\n" in value or "\r" in value:
@@ -151,7 +159,7 @@ _BETWEEN = "|||"
 
 
 def read_moses_lists(name: str, progress: Progress) -> Iterator[NBestList]:
-    """Read the lists of a file. Raises TextError with file and line."""
+    """Reads the lists of a file. Raises TextError with file and line."""
     seen: set[str] = set()
     fields = (_fields(line) for line in lines_of(name, progress) if line.text.strip())
     for key, group in groupby(fields, lambda pair: pair[1][0]):
@@ -168,7 +176,7 @@ def read_moses_lists(name: str, progress: Progress) -> Iterator[NBestList]:
 def write_moses_list(
     file: BinaryIO, nbest: NBestList, scores: Mapping[str, Sequence[float]], order: Sequence[int]
 ) -> None:
-    """Write one list: its old score becomes the feature `score=`, and the last of the scores the new one."""
+    """Writes one list: its old score becomes the feature `score=`, and the last of the scores the new one."""
     *features, total = scores
     for i in order:
         before, *after = nbest.kept[i].split(_BETWEEN) if nbest.kept else [""]
@@ -196,7 +204,7 @@ _NOT_WORDS = {"<s>", "</s>", "-pau-"}
 
 
 def read_srilm_folder(name: str, progress: Progress) -> Iterator[NBestList]:
-    """Yield the lists in a folder's files, in the order of their names; their ids are the names without suffixes."""
+    """The lists in a folder's files, in the order of their names; their ids are the names without suffixes."""
     paths = sorted(path for path in Path(name).iterdir() if path.is_file() and not path.name.startswith("."))
     if not paths:
         raise TextError(f"{name}: the folder has no file; expected one file for each n-best list")
@@ -211,7 +219,7 @@ def read_srilm_folder(name: str, progress: Progress) -> Iterator[NBestList]:
 
 
 def read_srilm_list(name: str, progress: Progress) -> NBestList:
-    """Return the list in a file. Raises TextError with file and line."""
+    """The list in a file. Raises TextError with file and line."""
     lines = [line for line in lines_of(name, progress) if line.text.strip()]
     kind = lines[0].text.strip() if lines else ""
     is_bytelog = kind in (FIRST, SECOND)
@@ -226,7 +234,7 @@ def read_srilm_list(name: str, progress: Progress) -> NBestList:
 def write_srilm_list(
     file: BinaryIO, nbest: NBestList, own: Sequence[float], model: Sequence[float], order: Sequence[int]
 ) -> None:
-    """Write a list in the third format. own: acoustic scores, or the lists' only ones; model: log P; both in nats."""
+    """Writes a list in the third format. own: acoustic scores, or the lists' only ones; model: log P; both in nats."""
     for i in order:
         words = nbest.texts[i].split()
         scores = f"{own[i] / _LOG10:.6g} {model[i] / _LOG10:.6g}"
@@ -234,7 +242,7 @@ def write_srilm_list(
 
 
 def looks_like_srilm(line: str) -> bool:
-    """Return whether a file that begins with this line may be such a list."""
+    """Whether a file that begins with this line may be such a list."""
     fields = line.split()
     if fields[:1] in ([FIRST], [SECOND]):
         return True
@@ -272,7 +280,7 @@ def _words(words: list[str]) -> str:
 
 
 def list_id(name: str) -> str:
-    """Return the id of the list or lattice in a file: its name without suffixes."""
+    """The id of the list or lattice in a file: its name without suffixes."""
     path = Path(name)
     while path.suffix in (*COMPRESSIONS, ".nbest", ".score", ".lat", ".slf", ".txt"):
         path = path.with_suffix("")
@@ -287,13 +295,13 @@ _TENSOR = re.compile(r"tensor\((.+)\)")
 
 @dataclass(frozen=True)
 class ScoreFiles:
-    """The score files of a Kaldi text, by the name of the score; lower costs are better."""
+    """The score files of a Kaldi text, or columns of a table, by the name of the score; lower costs are better."""
 
     scores: Mapping[str, str]
     costs: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        """Raise SettingError if a name cannot be the name of a file."""
+        """Raises SettingError if a name cannot be the name of a file."""
         for name in (*self.scores, *self.costs):
             if not _NAME.fullmatch(name) or name == "text":
                 raise SettingError(f"a score cannot be named {name!r}; expected letters and digits, such as acoustic")
@@ -302,7 +310,7 @@ class ScoreFiles:
 
 
 def read_kaldi_lists(name: str, files: ScoreFiles, progress: Progress) -> Iterator[NBestList]:
-    """Read the lists of a text and its score files. Raises TextError with file and line."""
+    """Reads the lists of a text and its score files. Raises TextError with file and line."""
     if not files.scores and not files.costs:
         raise TextError(f"{name}: has no scores; give the files that hold them as scores or costs")
     signs = [*((score, 1.0) for score in files.scores), *((cost, -1.0) for cost in files.costs)]
@@ -323,13 +331,13 @@ def read_kaldi_lists(name: str, files: ScoreFiles, progress: Progress) -> Iterat
 
 
 def espnet_folders(name: str) -> list[Path]:
-    """Return the folders of hypotheses in an ESPnet folder, the best first; none if it is not an ESPnet folder."""
+    """The folders of hypotheses in an ESPnet folder, the best first; none if it is not an ESPnet folder."""
     ranked = [(int(match[1]), path) for path in Path(name).iterdir() if (match := _BEST.fullmatch(path.name))]
     return [path for _, path in sorted(ranked)]
 
 
 def read_espnet_lists(name: str, progress: Progress) -> Iterator[NBestList]:
-    """Read the lists of an ESPnet folder, which may differ in length. Raises TextError with file and line."""
+    """Reads the lists of an ESPnet folder, which may differ in length. Raises TextError with file and line."""
     readers: list[_Ahead] = []
     for folder in espnet_folders(name):
         names = [str(folder / "text"), str(folder / "score")]
@@ -364,7 +372,7 @@ class _Ahead:
         self.row = next(rows, None)
 
     def next_if(self, key: str) -> tuple[_Keyed, ...] | None:
-        """Consume the next row if it has this key."""
+        """Consumes the next row if it has this key."""
         row = self.row
         if row is None or row[0].key != key:
             return None
@@ -385,7 +393,7 @@ def _keyed(name: str, progress: Progress) -> Iterator[_Keyed]:
 
 
 def _checked(row: Sequence[_Keyed | None], names: Sequence[str]) -> tuple[_Keyed, ...]:
-    """Return a line of each file; they must have the same key. Raises TextError."""
+    """A line of each file; they must have the same key. Raises TextError."""
     present = [entry for entry in row if entry is not None]
     first = present[0]
     for entry, name in zip(row, names, strict=True):

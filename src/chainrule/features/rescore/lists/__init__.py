@@ -1,0 +1,1 @@
+"""N-best lists: what they are, their formats, and files of them."""
