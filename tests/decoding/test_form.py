@@ -181,7 +181,7 @@ def test_what_tokens_add_depends_on_the_token_before_them() -> None:
         ({"choices": ["the dog", "the qqq"]}, "'the qqq' has a word that the vocabulary lacks"),
         ({"regex": "the [a-z]{7}"}, "no token of the vocabulary continues the form after 'the'"),
         ({"regex": "the dog", "begin": "cat"}, "begin does not fit regex after ''"),
-        ({"regex": "the", "min_tokens": 5}, "after 'the', the form goes on only with what min_tokens"),
+        ({"regex": "the", "min_tokens": 5}, "after 'the', the form allows only what min_tokens"),
         ({"json_schema": {"x-guidance": {"lenient": True}}}, "x-guidance is no keyword"),
         ({"json_schema": {"type": "object", "maxProperties": 2}}, "maxProperties where keys are open"),
         ({"json_schema": {"enum": {1, 2}}}, "json_schema is not JSON"),

@@ -43,7 +43,7 @@ def test_the_card_has_all_of_the_record() -> None:
     assert rows_of(card_of("ngram", "word", 12345, RECORD)) == [
         ["family", "ngram"],
         ["tokenizer", "word"],
-        ["vocabulary", "12,345 tokens, with `<s>`, which is never predicted; V is 12,344"],
+        ["vocabulary", "`12,345 tokens, with <s>, which is never predicted; V is 12,344`"],
         ["settings", "`order = 2, prune = [0], kenlm_compatible = false`"],
         ["trained on", "``a\\|b `c`\\n<d>.txt (SHA-256 12ab)``"],
         ["trained on", "plain.txt (SHA-256 34cd)"],
@@ -147,7 +147,7 @@ def test_the_card_lies_in_the_model_folder(tmp_path) -> None:
     model.save(tmp_path / "lm")
     rows = rows_of((tmp_path / "lm/README.md").read_text().partition("\n\n<!-- SHA-256")[0])
     assert ["training text", "3 tokens in 2 documents"] in rows
-    assert ["vocabulary", "5 tokens, with `<s>`, which is never predicted; V is 4"] in rows
+    assert ["vocabulary", "`5 tokens, with <s>, which is never predicted; V is 4`"] in rows
 
 
 ODD = [None, True, -1, 2.5, float("inf"), "te|x\nt", [], [None], [["a"]], {}, {"a": None}, {"a": {"b": []}}, 10**5000]

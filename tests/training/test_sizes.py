@@ -145,7 +145,7 @@ def test_a_slow_machine_trains_a_smaller_network_and_says_so(
     machine = Machine(row).installed(monkeypatch)
     network, _, told = trained(TransformerConfig(), MINUTES, validation=LONG)
     assert size_of(network.config) == (SMALL if width == 8 else LARGE)
-    assert f"the size is layers=1, width={width}, heads=2, context=8" in (told[0].note or "")
+    assert f"size for this time: layers=1, width={width}, heads=2, context=8" in (told[0].note or "")
     assert 54 < machine.now < 70
 
 
@@ -165,7 +165,7 @@ def test_a_size_that_a_moment_chose_is_chosen_again_after_a_tenth(
     machine = Machine(0.02).installed(monkeypatch)
     machine.slower = slower
     network, _, told = trained(TransformerConfig(), MINUTES, validation=LONG)
-    notes = [report.note for report in told if "the size is" in (report.note or "")]
+    notes = [report.note for report in told if "size for this time" in (report.note or "")]
     assert [f"width={width}, heads" in note for note, width in zip(notes, widths, strict=True) if note] == [True, True]
     assert re.match(
         r"training reads [\d,]+ tokens a second, and the trial had expected [\d,]+: it begins", notes[1] or ""
@@ -240,7 +240,7 @@ def test_other_budgets_and_sizes_that_are_given_leave_the_size(monkeypatch: pyte
     ):
         network, _, told = trained(config, training, text(600))
         assert network.config == config
-        assert "the size is" not in (told[0].note or "")
+        assert "size for this time" not in (told[0].note or "")
 
 
 @pytest.mark.usefixtures("two_sizes")
@@ -255,10 +255,10 @@ def test_a_new_run_says_its_size_though_it_was_to_resume_one(tmp_path: Path, mon
 
     with pytest.raises(KeyboardInterrupt):
         trained(TransformerConfig(), MINUTES, told=noting, **again)
-    assert "the size is" in notes[0]
+    assert "size for this time" in notes[0]
     machine.now = 0.0
     _, _, told = trained(TransformerConfig(), MINUTES, **again)
-    assert not any("the size is" in (report.note or "") for report in told)
+    assert not any("size for this time" in (report.note or "") for report in told)
 
 
 @pytest.mark.thorough

@@ -257,7 +257,7 @@ def test_word_lists_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="WordListConfig is for another kind of file"):
         chainrule.convert(folder, tmp_path / "x.arpa", settings=chainrule.WordListConfig())
     wrong = tmp_path / "shortcuts"
-    for content, message in (("ab\n", "line 1: expected what is typed"), ("a\tb,c\n", "without commas")):
+    for content, message in (("ab\n", "line 1: expected a shortcut, a tab"), ("a\tb,c\n", "without commas")):
         wrong.write_text(content)
         with pytest.raises(TextError, match=message):
             chainrule.convert(folder, tmp_path / "x.combined", settings=chainrule.WordListConfig(shortcuts=wrong))

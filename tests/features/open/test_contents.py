@@ -41,7 +41,7 @@ def test_an_unknown_architecture_is_described(folder: Path) -> None:
     assert rows["is"] == "a Hugging Face folder, model_type odd (OddForCausalLM)"
     assert (rows["layers"], rows["width"], rows["heads"], rows["heads of keys"]) == ("2", "16", "4", "2")
     assert (rows["context"], rows["vocabulary"]) == ("64", "285")
-    assert rows["tokenizer"] == "BPE of 280 pieces"
+    assert rows["tokenizer"] == "BPE of 280 tokens"
     assert rows["tensors"].startswith("21 of float32: 13,040 numbers")
     assert rows["nearest"].endswith(", which has 12 of its 12 kinds of tensors")
 
@@ -75,7 +75,7 @@ def test_a_file_is_described(tmp_path: Path) -> None:
     assert "general.architecture is 'mpt', which is not supported; the nearest is" in message
     assert rows["is"] == "a GGUF file, architecture mpt"
     assert (rows["layers"], rows["context"]) == ("2", "64")
-    assert rows["tokenizer"] == "gpt2 of 285 pieces, cut into words by the rule gpt-2"
+    assert rows["tokenizer"] == "gpt2 of 285 tokens, cut into words by the rule gpt-2"
     assert rows["tensors"].startswith("21 of F32: 13,040 numbers")
     assert "kinds of tensors" in rows["nearest"]
 

@@ -294,7 +294,7 @@ def test_long_prompts_of_a_network_lose_examples_first(network: chainrule.Model)
 
 
 def test_wrong_labels_and_templates_for_other_models_are_refused(model: chainrule.Model) -> None:
-    with pytest.raises(TextError, match="example 1: the right answer is 'x', which no choice stands for"):
+    with pytest.raises(TextError, match="example 1: the right answer is 'x', the label of no choice"):
         prompt(model, [{"text": "vi", "label": "x"}], "{text}", ["ka", "vi"])
     with pytest.raises(SettingError, match=r"continues the prompt; leave \[MASK\] out"):
         prompt(model, [{"text": "vi", "label": "ka"}], "{text} [MASK]", ["ka", "vi"])

@@ -180,7 +180,7 @@ NO_JSON = "expected one list of hypotheses a line"
         (
             "a.jsonl",
             '{"hypotheses": [{"text": "a", "score": null}]}',
-            "the score of hypothesis 1 is null, which stands for probability 0",
+            "the score of hypothesis 1 is null, which means probability 0",
         ),
         ("a.jsonl", '{"hypotheses": [{"text": "a", "score": true}]}', "the score of hypothesis 1 is True; expected"),
         ("a.jsonl", '{"hypotheses": [{"text": "a", "scores": 3}]}', "the scores of hypothesis 1 are not an object"),

@@ -320,7 +320,7 @@ def test_impossible_hypotheses_are_counted_and_marked(chainrule, heldout: Path, 
     assert chainrule(*say, out, "--weight", "ml=0", "--json").json["impossible"] == {"ml": 1}
     assert json.loads(out.read_text())["hypotheses"][0]["scores"] == {"score": -1, "ml": None, "total": -1}
     assert (
-        "'ml' of hypothesis 1 is null, which stands for probability 0"
+        "'ml' of hypothesis 1 is null, which means probability 0"
         in chainrule("rescore", out, "-o", tmp_path / "x").error
     )
     (tmp_path / "nbest").write_text("0 ||| qqqq ||| TM= -1 ||| -1\n")

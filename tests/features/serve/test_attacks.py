@@ -122,7 +122,7 @@ def test_what_says_no_more_than_the_default_is_accepted(served: Running) -> None
     plain = served.client.post("/v1/chat/completions", json=chat).json()  # this model has no template
     for fields in ({**text, "tools": [], "tool_choice": "none"}, {"tools": None, "tool_choice": None}):
         assert served.client.post("/v1/chat/completions", json={**chat, **fields}).json() == plain
-    assert plain["error"]["param"] == "messages"
+    assert plain["error"]["param"] == "model"
 
 
 def picture(height: int, width: int) -> str:

@@ -178,7 +178,7 @@ def test_a_shard_that_nobody_serves_is_named(cut) -> None:
     [
         ([[99_999_999, 4]], "99999999 is not a word id; expected 0 to"),
         ([[-2, 4]], "-2 is not a word id"),
-        ([[3, PADDING, 4]], "-1 stands only at the beginning of a row"),
+        ([[3, PADDING, 4]], "-1 is allowed only at the beginning of a row"),
         ([[3, PADDING]], "each has a last word"),
         ([[1.5, 2.0]], "expected an array of ids of words"),
         ([[1, 2], [3]], "expected an array of ids of words"),

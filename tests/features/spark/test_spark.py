@@ -143,7 +143,7 @@ def test_bad_texts(session: SparkSession, tmp_path: Path) -> None:
     two = session.createDataFrame([("a", "b")], "one string, two string")
     with pytest.raises(SettingError, match="the data frame has the columns one, two; say which one is the text"):
         chainrule.spark.train(session, two)
-    with pytest.raises(SettingError, match="bpe pieces are not learned on Spark; learn them from a part of the text"):
+    with pytest.raises(SettingError, match="bpe subwords are not learned on Spark; learn them from a part of the text"):
         chainrule.spark.train(session, two, column="one", tokenizer="bpe")
     with pytest.raises(SettingError, match="jelinek-mercer cannot be estimated part by part; choose one of absolute"):
         chainrule.spark.train(session, two, NGramConfig(smoothing="jelinek-mercer"), column="one", shards=2)
@@ -186,7 +186,7 @@ def test_the_command_line_without_java(
     (tmp_path / "empty.txt").touch()
     for options, message in (
         ([str(tmp_path / "empty.txt")], "there is no text in it"),
-        ([str(fixtures / "train.txt"), "--tokenizer", "bpe"], "bpe pieces are not learned on Spark"),
+        ([str(fixtures / "train.txt"), "--tokenizer", "bpe"], "bpe subwords are not learned on Spark"),
         ([str(fixtures / "train.txt"), "--shards", "2", "--smoothing", "lidstone"], "lidstone cannot be estimated"),
     ):  # what needs no Java is said before it starts
         assert run(["train", "ngram", *options, "-o", str(tmp_path / "lm"), "--spark", "local[2]"]) == 1
