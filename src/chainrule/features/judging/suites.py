@@ -192,7 +192,7 @@ def judge_suites(model: Any, names: Sequence[str], progress: Progress, word_ends
 
 
 def _judge(suite: Suite, bits: Sequence[Bits]) -> SuiteAccuracy:
-    """bits: of each item."""
+    """Return the accuracy on a suite. bits: those of each item."""
     strict, lenient = (
         np.array([[holds(formula, own, ties=ties) for own in bits] for _, formula in suite.formulas])
         for ties in (False, True)
@@ -301,7 +301,7 @@ class _Reader:
             for side in (left, right):
                 if _is_truth(side) != (level == 0):
                     wanted = "comparisons" if level == 0 else "sums"
-                    raise _wrong(self._text, place, f"{symbol} stands between {wanted}")
+                    raise _wrong(self._text, place, f"{symbol} is for {wanted}")
             left = Operation(symbol, left, right)
         return left
 

@@ -31,13 +31,16 @@ class BadRecords:
     """
 
     def __init__(self, rule: BadRule = "skip", out: str | None = None) -> None:
-        """out: a table of the skipped records, .csv, .tsv, .jsonl or .parquet. Raises SettingError."""
+        """Begin with no bad record.
+
+        out: a table of the skipped records, .csv, .tsv, .jsonl or .parquet. Raises SettingError.
+        """
         self._options = RecordOptions(bad_records=rule, bad_records_out=out)
         self._errors: dict[str, TextError] = {}  # by their messages, since a file may be read twice
 
     @classmethod
     def of(cls, options: RecordOptions, default: BadRule = "stop") -> BadRecords:
-        """default: where the options do not say it."""
+        """Return the bad records of some options. default: the rule where they have none."""
         return cls(options.bad_records or default, options.bad_records_out)
 
     def __call__(self, error: TextError) -> None:

@@ -34,7 +34,10 @@ class DocumentFile:
     """A file being written. documents, bytes: written so far, before compression."""
 
     def __init__(self, name: str, file: BinaryIO, field: str, write: Callable[[Columns], None] | None = None) -> None:
-        """field: of records, that with the text. write: a function that writes records; None: documents are lines."""
+        """Begin with an empty file.
+
+        field: the one with the text of a record. write: a function that writes records; None: documents are lines.
+        """
         self.documents = self.bytes = 0
         self._name, self._file, self._field, self._write = name, file, field, write
 

@@ -157,7 +157,10 @@ def as_pairs(inputs: Iterable[Any], side: type) -> list[Pair]:
 
 
 def _pairs(name: str, sides: Sides, columns: _Columns, what: str, on_bad: OnBad) -> list[LabelledPair]:
-    """what: the name of a pair, for the message that there is none. Raises TextError."""
+    """Return the labelled pairs of a file.
+
+    what: the name of a pair, for the message that there is none. Raises TextError.
+    """
     side, unnamed = SIDES[sides].read, list[str]()
 
     def read(record: Record) -> LabelledPair:

@@ -82,7 +82,7 @@ def finite_score(value: object, line: Placed, what: str) -> float:
     except (ValueError, OverflowError):
         number = None
     if value is None:
-        raise line.error(f"{what} is null, which stands for probability 0; leave the score or the hypothesis out")
+        raise line.error(f"{what} is null, which means probability 0; leave the score or the hypothesis out")
     if number is None:
         raise line.error(f"{what} is {_shown(value)}; expected a number")
     if not math.isfinite(number):

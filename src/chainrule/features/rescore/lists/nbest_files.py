@@ -342,7 +342,9 @@ class ReferenceFile:
     """The references, or the sources, of lists, read from a text into memory."""
 
     def __init__(self, name: str, *, always_keyed: bool, what: Literal["reference", "source"] = "reference") -> None:
-        """always_keyed: whether every line must begin with the id of its list; otherwise they do if the first line
+        """Begin with the first line.
+
+        always_keyed: whether every line must begin with the id of its list; otherwise they do if the first line
         does.
 
         what: the name of a line's content, for messages. Raises TextError.
