@@ -98,7 +98,7 @@ def test_a_recurrent_network_has_three_views_a_loop_a_column_for_each_step_and_a
     """The loop was missing."""
     diagram, _ = drawn("lstm")
     texts = [box.text for box in diagram.boxes]
-    assert texts.count("LSTM 1") == texts.count("LSTM 2") == 1 + 4
+    assert texts.count("LSTM 1") == texts.count("LSTM 2") == 1 + 3
     for name in ("LSTM 1", "LSTM 2"):
         box = next(box for box in diagram.boxes if box.text == name)
         loops = [

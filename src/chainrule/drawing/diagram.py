@@ -6,7 +6,9 @@ negative; `svg` shifts everything into the picture.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from textwrap import wrap
 
 from rich.cells import cell_len
 
@@ -14,6 +16,7 @@ from chainrule.drawing.pages import render
 
 WIDTH, HEIGHT, GAP = 264.0, 42.0, 24.0  # of a box, and between boxes
 _MARGIN, _HEAD, _LETTER = 24.0, 70.0, 7.2
+_SMALL, _LINE = 6.2, 15.0  # of labels of frames: the width of a letter, and from one line to the next
 
 
 @dataclass(frozen=True)
@@ -92,28 +95,51 @@ class Diagram:
         right, bottom = max(box.left + box.width for box in inside), max(box.bottom for box in inside)
         self.frames.append(Frame(left, top, right + padding - left, bottom + padding - top, label))
 
+    def add_below(self, other: Diagram, gap: float) -> None:
+        """Add another diagram below this one, flush left."""
+        left, _, _, bottom = self._bounds()
+        other_left, _, other_top, _ = other._bounds()
+        x, y = left - other_left, bottom + gap - other_top
+        self.boxes += [replace(box, left=box.left + x, top=box.top + y) for box in other.boxes]
+        self.frames += [replace(frame, left=frame.left + x, top=frame.top + y) for frame in other.frames]
+        self.arrows += [tuple((x + across, y + down) for across, down in arrow) for arrow in other.arrows]
+
+    def label_lines(self, frame: Frame) -> list[str]:
+        """Return the label of a frame in lines that end before an arrow which goes up through its upper side."""
+        up = [
+            x
+            for arrow in self.arrows
+            for (x, one), (_, other) in pairwise(arrow)
+            if min(one, other) < frame.top < max(one, other) and x > frame.left
+        ]
+        return wrap(frame.label, max(12, int((min([*up, frame.left + frame.width]) - frame.left - 8) / _SMALL)))
+
+    def _bounds(self) -> tuple[float, float, float, float]:
+        """Return left, right, top and bottom of all parts."""
+        points = [point for arrow in self.arrows for point in arrow]
+        for part in (*self.boxes, *self.frames):
+            points += [(part.left, part.top), (part.left + part.width, part.top + part.height)]
+        for frame in self.frames:
+            lines = self.label_lines(frame)
+            points.append((frame.left + _SMALL * max(map(cell_len, lines)), frame.top - _LINE * len(lines)))
+        xs, ys = zip(*points, strict=True)
+        return min(xs), max(xs), min(ys), max(ys)
+
     def svg(self) -> str:
         """Return the drawing as an SVG for light and dark mode."""
-        lefts = [box.left for box in self.boxes] + [frame.left for frame in self.frames]
-        lefts += [x for arrow in self.arrows for x, _ in arrow]
-        tops = [box.top for box in self.boxes] + [frame.top - 16 for frame in self.frames]
-        tops += [y for arrow in self.arrows for _, y in arrow]
-        rights = [box.left + box.width for box in self.boxes]
-        rights += [max(frame.left + frame.width, frame.left + 6.2 * cell_len(frame.label)) for frame in self.frames]
-        rights += [x for arrow in self.arrows for x, _ in arrow]
-        bottoms = [box.bottom for box in self.boxes] + [frame.top + frame.height for frame in self.frames]
-        across, down = _MARGIN - min(lefts), _HEAD - min(tops)
+        left, right, top, bottom = self._bounds()
+        across, down = _MARGIN - left, _HEAD - top
         words = max(cell_len(self.title) * 1.25, cell_len(self.subtitle)) * _LETTER
         return render(
             "diagram.svg.j2",
             title=self.title,
             subtitle=self.subtitle,
-            width=max(max(rights) + across, words + _MARGIN) + _MARGIN,
-            height=max(bottoms) + down + _MARGIN,
+            width=max(right + across, words + _MARGIN) + _MARGIN,
+            height=bottom + down + _MARGIN,
             across=across,
             down=down,
             boxes=self.boxes,
-            frames=self.frames,
+            frames=[(frame, list(enumerate(reversed(self.label_lines(frame))))) for frame in self.frames],
             paths=["M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) for points in self.arrows],
             kinds=sorted({box.kind for box in self.boxes}),
         )

@@ -11,9 +11,11 @@ import io
 import math
 import re
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
 from xml.etree import ElementTree
 
 import numpy as np
@@ -22,6 +24,7 @@ from rich.cells import cell_len
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.base.tables import cell
 from chainrule.drawing.colours import COLOURS, GRID, INK, LINES, PAPER, QUIET
+from chainrule.drawing.line_names import SIZE, write_names
 from chainrule.drawing.pages import render, xml_text
 from chainrule.errors import SettingError, installing
 
@@ -38,6 +41,7 @@ SUFFIXES = (".pdf", ".png", ".svg")
 WIDTH, HEIGHT, LEGEND_ROW = 6.8, 3.5, 0.21  # inches
 _LETTER = 0.078  # the width of a letter, in inches
 _LONGEST = 60  # the most columns of a name in the legend
+_AT_END = 28  # the most columns of names beside lines; longer ones are in a legend
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", (0, (5, 2.5)), (0, (1, 1.5)))
 # Without dates and versions, so that equal plots are equal files.
@@ -62,13 +66,15 @@ class Line:
     """Points that are joined in order; the line breaks where y is not finite.
 
     look: an index that selects colour, marker and dashes, so that a line looks the same in several plots; by default,
-    its index in the plot. intervals: the lower and the upper bound of each y, drawn as upright bars.
+    its index in the plot. style: quiet lines are thin and grey; fits, through points of others, have no markers.
+    intervals: the lower and the upper bound of each y, drawn as upright bars.
     """
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
     look: int | None = None
+    style: Literal["plain", "quiet", "fit"] = "plain"
     intervals: Sequence[tuple[float, float]] = ()
 
 
@@ -134,29 +140,35 @@ def line_plot(
     from matplotlib.ticker import MaxNLocator
 
     names = [_short(xml_text(name)) for name in (*(line.label for line in lines), *levels)]
-    columns = max(1, int((WIDTH - 0.2) / (_LETTER * max(map(cell_len, names)) + 0.6)))
-    rows = -(-len(names) // columns)
+    longest = max(map(cell_len, names))
+    columns = 0 if longest <= _AT_END else max(1, int((WIDTH - 0.2) / (_LETTER * longest + 0.6)))  # of the legend
+    height = HEIGHT + LEGEND_ROW * -(-len(names) // columns) if columns else max(HEIGHT, 0.9 + 0.165 * len(names))
     with rc_context({"text.parse_math": False, "axes.formatter.use_mathtext": False}):
-        figure = Figure(figsize=(WIDTH, HEIGHT + LEGEND_ROW * rows), layout="constrained", facecolor=PAPER.light)
+        figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor=PAPER.light)
         axes = figure.add_subplot(facecolor=PAPER.light)
         axes.set_title(xml_text(title), loc="left", fontsize=11, fontweight="bold", color=INK.light)
         for i, line in enumerate(lines):
             _draw(axes, i if line.look is None else line.look, line)
+        _widen_hidden(axes, lines, is_log=y.log)
         for i, (name, value) in enumerate(levels.items()):
             dashes = _DASHES[i % len(_DASHES)]
-            axes.axhline(value, color=QUIET.light, linestyle=dashes, linewidth=1.5, label=xml_text(name))
+            axes.axhline(value, color=INK.light, linestyle=dashes, linewidth=1.5, label=xml_text(name))
         _frame(axes, x, y)
         if not (x.log or x.categories) and all(float(value).is_integer() for line in lines for value in line.x):
             axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-        figure.legend(
-            axes.lines,
-            names,
-            loc="outside lower left",
-            ncols=columns,
-            frameon=False,
-            fontsize=9,
-            labelcolor=QUIET.light,
-        )
+        if columns:
+            figure.legend(
+                axes.lines,
+                names,
+                loc="outside lower left",
+                ncols=columns,
+                frameon=False,
+                fontsize=SIZE,
+                labelcolor=QUIET.light,
+            )
+        else:
+            with _any_script():
+                write_names(figure, axes, names)
     return figure
 
 
@@ -192,6 +204,14 @@ def svg_of(figure: Figure) -> str:
     return restyle(_saved(figure, "svg"), figure)
 
 
+@contextmanager
+def _any_script() -> Iterator[None]:
+    """Ignore that a font lacks letters of names, which may be in any script."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
 def _saved(figure: Figure, kind: str) -> bytes:
     from matplotlib import rc_context
 
@@ -199,9 +219,8 @@ def _saved(figure: Figure, kind: str) -> bytes:
     title = figure.axes[0].get_title(loc="left")
     with (
         rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "pdf.fonttype": 42, "path.simplify": False}),
-        warnings.catch_warnings(),
+        _any_script(),
     ):
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # names may be in any script
         figure.savefig(file, format=kind, dpi=200, metadata=_METADATA[kind])
     return file.getvalue()
 
@@ -215,22 +234,43 @@ def _check(axis: Axis, values: Sequence[float]) -> None:
         raise SettingError(f"{axis.label}: a logarithmic axis cannot show {min(finite):g}; expected values above 0")
 
 
+def _widen_hidden(axes: Axes, lines: Sequence[Line], *, is_log: bool) -> None:
+    """Widen each line where later ones run along it, so that it is seen on both sides of them."""
+    from matplotlib.collections import LineCollection
+
+    points = [[(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)] for line in lines]
+    scaled = [{x: math.log(y) if is_log else y for x, y in line} for line in points]
+    values = [value for line in scaled for value in line.values()] or [0.0]
+    near = 0.01 * (max(values) - min(values))
+    shown = [i for i, line in enumerate(lines) if line.style == "plain"]
+    for i in shown:
+        for ends in pairwise(points[i]):
+            later = [scaled[j] for j in shown if j > i]
+            above = sum(all(abs(scaled[i][x] - line.get(x, math.inf)) <= near for x, _ in ends) for line in later)
+            if above:
+                colour, width = axes.lines[i].get_color(), 1.5 + 3 * above
+                axes.add_collection(LineCollection([ends], color=colour, linewidth=width, zorder=1.95, clip_on=False))
+
+
 def _draw(axes: Axes, look: int, line: Line) -> None:
+    colour = LINES[look % len(LINES)].light if line.style == "plain" else QUIET.light
     if line.intervals:
         lows, highs = zip(*line.intervals, strict=True)
-        axes.vlines(line.x, lows, highs, color=LINES[look % len(LINES)].light, linewidth=1, clip_on=False)
+        axes.vlines(line.x, lows, highs, color=colour, linewidth=1, clip_on=False)
+    quiet = line.style != "plain"
     axes.plot(
         line.x,
         [y if math.isfinite(y) else math.nan for y in line.y],
-        color=LINES[look % len(LINES)].light,
-        linestyle=_DASHES[look // len(LINES) % len(_DASHES)],
-        marker=_MARKERS[look % len(_MARKERS)],
-        markersize=6,
+        color=colour,
+        linestyle="-" if quiet else _DASHES[look // len(LINES) % len(_DASHES)],
+        marker={"plain": _MARKERS[look % len(_MARKERS)], "quiet": ".", "fit": "None"}[line.style],
+        markersize=2 if quiet else 6,
         markeredgewidth=0,
-        linewidth=1.5,
+        linewidth=0.75 if line.style == "quiet" else 1.5,
         clip_on=False,
         gid=f"line-{len(axes.lines)}",
         label=xml_text(line.label),
+        zorder=1.9 if quiet else 2,
     )
 
 
