@@ -6,7 +6,7 @@ negative; `svg` shifts everything into the picture.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from textwrap import wrap
 
@@ -95,15 +95,6 @@ class Diagram:
         right, bottom = max(box.left + box.width for box in inside), max(box.bottom for box in inside)
         self.frames.append(Frame(left, top, right + padding - left, bottom + padding - top, label))
 
-    def add_below(self, other: Diagram, gap: float) -> None:
-        """Add another diagram below this one, flush left."""
-        left, _, _, bottom = self._bounds()
-        other_left, _, other_top, _ = other._bounds()
-        x, y = left - other_left, bottom + gap - other_top
-        self.boxes += [replace(box, left=box.left + x, top=box.top + y) for box in other.boxes]
-        self.frames += [replace(frame, left=frame.left + x, top=frame.top + y) for frame in other.frames]
-        self.arrows += [tuple((x + across, y + down) for across, down in arrow) for arrow in other.arrows]
-
     def label_lines(self, frame: Frame) -> list[str]:
         """Return the label of a frame in lines that end before an arrow which goes up through its upper side."""
         up = [
@@ -114,32 +105,28 @@ class Diagram:
         ]
         return wrap(frame.label, max(12, int((min([*up, frame.left + frame.width]) - frame.left - 8) / _SMALL)))
 
-    def _bounds(self) -> tuple[float, float, float, float]:
-        """Return left, right, top and bottom of all parts."""
-        points = [point for arrow in self.arrows for point in arrow]
-        for part in (*self.boxes, *self.frames):
-            points += [(part.left, part.top), (part.left + part.width, part.top + part.height)]
-        for frame in self.frames:
-            lines = self.label_lines(frame)
-            points.append((frame.left + _SMALL * max(map(cell_len, lines)), frame.top - _LINE * len(lines)))
-        xs, ys = zip(*points, strict=True)
-        return min(xs), max(xs), min(ys), max(ys)
-
     def svg(self) -> str:
         """Return the drawing as an SVG for light and dark mode."""
-        left, right, top, bottom = self._bounds()
-        across, down = _MARGIN - left, _HEAD - top
+        points = [point for arrow in self.arrows for point in arrow]
+        parts: tuple[Box | Frame, ...] = (*self.boxes, *self.frames)
+        for part in parts:
+            points += [(part.left, part.top), (part.left + part.width, part.top + part.height)]
+        labels = [self.label_lines(frame) for frame in self.frames]
+        for frame, lines in zip(self.frames, labels, strict=True):
+            points.append((frame.left + _SMALL * max(map(cell_len, lines)), frame.top - _LINE * len(lines)))
+        xs, ys = zip(*points, strict=True)
+        across, down = _MARGIN - min(xs), _HEAD - min(ys)
         words = max(cell_len(self.title) * 1.25, cell_len(self.subtitle)) * _LETTER
         return render(
             "diagram.svg.j2",
             title=self.title,
             subtitle=self.subtitle,
-            width=max(right + across, words + _MARGIN) + _MARGIN,
-            height=bottom + down + _MARGIN,
+            width=max(max(xs) + across, words + _MARGIN) + _MARGIN,
+            height=max(ys) + down + _MARGIN,
             across=across,
             down=down,
             boxes=self.boxes,
-            frames=[(frame, list(enumerate(reversed(self.label_lines(frame))))) for frame in self.frames],
+            frames=list(zip(self.frames, labels, strict=True)),
             paths=["M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) for points in self.arrows],
             kinds=sorted({box.kind for box in self.boxes}),
         )

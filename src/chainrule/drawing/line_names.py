@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 SIZE = 9  # points
 _PITCH = 1.3 * SIZE  # from one name to the next
 _MARGIN = 1.035  # where names begin, as a share of the width of the axes
-_LEADER = {"arrowstyle": "-", "color": GRID.light, "linewidth": 1, "shrinkA": 1, "shrinkB": 5}
+_LEADER = {"arrowstyle": "-", "color": GRID.light, "linewidth": 1, "relpos": (0, 0.5), "shrinkA": 2, "shrinkB": 5}
 # Places of a name beside its point, the best first: horizontal and vertical distance in points.
 _PLACES = ((8, 0), (-8, 0), *((8 * side, 7 * up) for up in (1, -1, 2, -2) for side in (1, -1)))
 
@@ -28,30 +30,29 @@ _PLACES = ((8, 0), (-8, 0), *((8 * side, 7 * up) for up in (1, -1, 2, -2) for si
 def write_names(figure: Figure, axes: Axes, names: Sequence[str]) -> None:
     """Name all lines of a plot: in the right margin, or where all are points of different x, beside each.
 
-    The layout is fixed afterwards. names: one for each of `axes.lines`. Among points, lines without markers are named at
-    their middles.
+    The layout is fixed afterwards. names: one for each of `axes.lines`. Among points, a line without markers is named
+    at its middle.
     """
-    marked = [line.get_xdata() for line in axes.lines if line.get_marker() != "None"]
-    is_scattered = all(len(x) == 1 for x in marked) and len({x[0] for x in marked}) > 1
+    marked = [_points(line) for line in axes.lines if line.get_marker() != "None"]
+    is_scattered = all(len(points) == 1 for points in marked) and len({points[0, 0] for points in marked}) > 1
     beside, margin = [], []
     for line, name in zip(axes.lines, names, strict=True):
         points, transform = _points(line), line.get_transform()
         looks: dict[str, Any] = {"fontsize": SIZE, "color": line.get_color(), "va": "center", "annotation_clip": False}
-        if is_scattered and len(points) and transform == axes.transData:
-            looks |= {"xytext": (0, 0), "textcoords": "offset points"}
-            beside.append(axes.annotate(name, points.mean(axis=0), **looks))
+        if is_scattered and transform == axes.transData:
+            beside.append(axes.annotate(name, tuple(points.mean(axis=0)), (0, 0), textcoords="offset points", **looks))
             continue
-        end, transform = (points[-1], transform) if len(points) else ((_MARGIN, 0), axes.transAxes)
         looks |= {"xytext": (_MARGIN, 0), "textcoords": "axes fraction", "arrowprops": _LEADER}
-        margin.append(axes.annotate(name, end, xycoords=transform, **looks))
+        end: Any = points[-1] if len(points) else (_MARGIN, 0)
+        transform = transform if len(points) else axes.transAxes
+        margin.append((transform, end, axes.annotate(name, end, xycoords=transform, **looks)))
     figure.draw_without_rendering()  # decides the size of the axes
     figure.set_layout_engine("none")
-    to_axes = axes.transAxes.inverted().transform
-    heights = [to_axes(text.xycoords.transform(text.xy))[1] for text in margin]
+    heights = [axes.transAxes.inverted().transform(transform.transform(end))[1] for transform, end, _ in margin]
     order = sorted(range(len(margin)), key=heights.__getitem__)
     places = spread([heights[i] for i in order], _PITCH / 72 * figure.dpi / axes.bbox.height)
     for i, place in zip(order, places, strict=True):
-        margin[i].set_position((_MARGIN, place))
+        margin[i][-1].set_position((_MARGIN, place))
     if beside:
         _place_beside(axes, beside)
 
@@ -81,22 +82,21 @@ def _points(line: Line2D) -> ndarray:
 def _place_beside(axes: Axes, texts: Sequence[Annotation]) -> None:
     """Move each name to the place beside its point where the least lies under it, and between it and the point."""
     paths = [line.get_transform().transform(_points(line)) for line in axes.lines]
-    paths += [axes.transData.transform(bar) for bars in axes.collections for bar in bars.get_segments()]
+    bars = [path for several in axes.collections for path in several.get_paths()]
+    paths += [axes.transData.transform(np.asarray(bar.vertices, np.float64)) for bar in bars]
     steps = np.linspace(0, 1, 100)[:, None]
-    drawn = [path[i] + steps * (path[i + 1] - path[i]) for path in paths for i in range(len(path) - 1)]
-    taken = np.concatenate([*paths, *drawn])
+    taken = np.concatenate([*paths, *(a + steps * (b - a) for path in paths for a, b in pairwise(path))])
     for text in texts:
         point, found = axes.transData.transform(text.xy), []
         for x, y in _PLACES:
             text.set(position=(x, y), ha="left" if x > 0 else "right")
-            box = text.get_window_extent()
-            near = point + np.sign(x) * np.array([5.0, 0.0])
-            low, high = np.minimum(box.min - 1, near), np.maximum(box.max + 1, near)
-            covered = ((taken >= low) & (taken <= high)).all(axis=1).sum()
+            box = text.get_window_extent().padded(1)
+            near = point[0] + math.copysign(5, x), point[1]
+            low, high = np.minimum(box.min, near), np.maximum(box.max, near)
+            covered = int(((taken >= low) & (taken <= high)).all(axis=1).sum())
             outside = box.x1 > axes.bbox.x1 + 2 or box.x0 < axes.bbox.x0
-            found.append((covered + 1000 * outside, len(found), x, y, low, high))
-        _, _, x, y, low, high = min(found, key=lambda place: place[:2])
-        text.set(position=(x, y), ha="left" if x > 0 else "right")
-        taken = np.concatenate(
-            [taken, low + np.stack(np.meshgrid(*[np.linspace(0, 1, 30)] * 2), -1).reshape(-1, 2) * (high - low)]
-        )
+            found.append((covered + 1000 * outside, (x, y), np.array([low, high])))
+        _, place, corners = min(found, key=lambda one: one[0])
+        text.set(position=place, ha="left" if place[0] > 0 else "right")
+        grid = np.stack(np.meshgrid(*np.linspace(corners[0], corners[1], 30).T), axis=-1)
+        taken = np.concatenate([taken, grid.reshape(-1, 2)])

@@ -11,7 +11,6 @@ import io
 import math
 import re
 import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import pairwise
@@ -24,7 +23,7 @@ from rich.cells import cell_len
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.base.tables import cell
 from chainrule.drawing.colours import COLOURS, GRID, INK, LINES, PAPER, QUIET
-from chainrule.drawing.line_names import SIZE, write_names
+from chainrule.drawing.line_names import write_names
 from chainrule.drawing.pages import render, xml_text
 from chainrule.errors import SettingError, installing
 
@@ -38,12 +37,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES = (".pdf", ".png", ".svg")
-WIDTH, HEIGHT, LEGEND_ROW = 6.8, 3.5, 0.21  # inches
+WIDTH, HEIGHT = 6.8, 3.5  # inches
 _LETTER = 0.078  # the width of a letter, in inches
-_LONGEST = 60  # the most columns of a name in the legend
-_AT_END = 28  # the most columns of names beside lines; longer ones are in a legend
+_LONGEST = 60  # the most columns of a name beside a line
+_AT_END = 28  # columns of names that are a part of WIDTH
+_NO_GLYPH = "Glyph .* missing from font"  # a warning: names may be in any script
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", (0, (5, 2.5)), (0, (1, 1.5)))
+PHOTOGRAPH = (
+    "photograph"  # the identifier of an image that keeps its colours in the dark; those of figures are inverted
+)
 # Without dates and versions, so that equal plots are equal files.
 _METADATA: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -141,10 +144,10 @@ def line_plot(
 
     names = [_short(xml_text(name)) for name in (*(line.label for line in lines), *levels)]
     longest = max(map(cell_len, names))
-    columns = 0 if longest <= _AT_END else max(1, int((WIDTH - 0.2) / (_LETTER * longest + 0.6)))  # of the legend
-    height = HEIGHT + LEGEND_ROW * -(-len(names) // columns) if columns else max(HEIGHT, 0.9 + 0.165 * len(names))
-    with rc_context({"text.parse_math": False, "axes.formatter.use_mathtext": False}):
-        figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor=PAPER.light)
+    size = (WIDTH + _LETTER * max(0, longest - _AT_END), max(HEIGHT, 0.9 + 0.165 * len(names)))
+    with rc_context({"text.parse_math": False, "axes.formatter.use_mathtext": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=_NO_GLYPH)
+        figure = Figure(figsize=size, layout="constrained", facecolor=PAPER.light)
         axes = figure.add_subplot(facecolor=PAPER.light)
         axes.set_title(xml_text(title), loc="left", fontsize=11, fontweight="bold", color=INK.light)
         for i, line in enumerate(lines):
@@ -153,22 +156,10 @@ def line_plot(
         for i, (name, value) in enumerate(levels.items()):
             dashes = _DASHES[i % len(_DASHES)]
             axes.axhline(value, color=INK.light, linestyle=dashes, linewidth=1.5, label=xml_text(name))
-        _frame(axes, x, y)
+        _frame(axes, x, y, WIDTH - 1.1 - _LETTER * min(longest, _AT_END))
         if not (x.log or x.categories) and all(float(value).is_integer() for line in lines for value in line.x):
             axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-        if columns:
-            figure.legend(
-                axes.lines,
-                names,
-                loc="outside lower left",
-                ncols=columns,
-                frameon=False,
-                fontsize=SIZE,
-                labelcolor=QUIET.light,
-            )
-        else:
-            with _any_script():
-                write_names(figure, axes, names)
+        write_names(figure, axes, names)
     return figure
 
 
@@ -204,14 +195,6 @@ def svg_of(figure: Figure) -> str:
     return restyle(_saved(figure, "svg"), figure)
 
 
-@contextmanager
-def _any_script() -> Iterator[None]:
-    """Ignore that a font lacks letters of names, which may be in any script."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
-
-
 def _saved(figure: Figure, kind: str) -> bytes:
     from matplotlib import rc_context
 
@@ -219,8 +202,9 @@ def _saved(figure: Figure, kind: str) -> bytes:
     title = figure.axes[0].get_title(loc="left")
     with (
         rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "pdf.fonttype": 42, "path.simplify": False}),
-        _any_script(),
+        warnings.catch_warnings(),
     ):
+        warnings.filterwarnings("ignore", message=_NO_GLYPH)
         figure.savefig(file, format=kind, dpi=200, metadata=_METADATA[kind])
     return file.getvalue()
 
@@ -248,12 +232,12 @@ def _widen_hidden(axes: Axes, lines: Sequence[Line], *, is_log: bool) -> None:
             later = [scaled[j] for j in shown if j > i]
             above = sum(all(abs(scaled[i][x] - line.get(x, math.inf)) <= near for x, _ in ends) for line in later)
             if above:
-                colour, width = axes.lines[i].get_color(), 1.5 + 3 * above
+                colour, width = axes.lines[i].get_color(), 1.5 + 2.5 * above
                 axes.add_collection(LineCollection([ends], color=colour, linewidth=width, zorder=1.95, clip_on=False))
 
 
 def _draw(axes: Axes, look: int, line: Line) -> None:
-    colour = LINES[look % len(LINES)].light if line.style == "plain" else QUIET.light
+    colour = LINES[look % len(LINES) if line.style == "plain" else -1].light
     if line.intervals:
         lows, highs = zip(*line.intervals, strict=True)
         axes.vlines(line.x, lows, highs, color=colour, linewidth=1, clip_on=False)
@@ -266,7 +250,7 @@ def _draw(axes: Axes, look: int, line: Line) -> None:
         marker={"plain": _MARKERS[look % len(_MARKERS)], "quiet": ".", "fit": "None"}[line.style],
         markersize=2 if quiet else 6,
         markeredgewidth=0,
-        linewidth=0.75 if line.style == "quiet" else 1.5,
+        linewidth=0.6 if line.style == "quiet" else 1.5,
         clip_on=False,
         gid=f"line-{len(axes.lines)}",
         label=xml_text(line.label),
@@ -274,14 +258,14 @@ def _draw(axes: Axes, look: int, line: Line) -> None:
     )
 
 
-def _frame(axes: Axes, x: Axis, y: Axis) -> None:
-    """Draw the grid, ticks and labels."""
+def _frame(axes: Axes, x: Axis, y: Axis, width: float) -> None:
+    """Draw the grid, ticks and labels. width: that of the axes, in inches."""
     axes.fmt_xdata = "{:.4g}".format
     axes.set(xscale="log" if x.log else "linear", yscale="log" if y.log else "linear")
     axes.tick_params(which="both", color=QUIET.light, labelcolor=QUIET.light, labelsize=9)
     for axis, drawn in ((x, axes.xaxis), (y, axes.yaxis)):
         drawn.set_label_text(xml_text(axis.label), color=QUIET.light, fontsize=9)
-        _set_ticks(axes, axis, drawn)
+        _set_ticks(axes, axis, drawn, width)
     axes.grid(axis="y", color=GRID.light, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -289,14 +273,14 @@ def _frame(axes: Axes, x: Axis, y: Axis) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
+def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis, width: float) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, ScalarFormatter
 
     if axis.categories:
         names = [xml_text(name) for name in axis.categories]
-        if _needed_width(names) > 1:
+        if _needed_width(names) > width:
             names = [name.replace(" ", "\n") for name in names]
-        step = max(1, math.ceil(_needed_width(names)))  # so that names do not overlap
+        step = max(1, math.ceil(_needed_width(names) / width))  # so that names do not overlap
         drawn.set_ticks(range(0, len(names), step), names[::step])
         axes.set_xlim(-0.5, len(names) - 0.5)
         axes.fmt_xdata = lambda position: names[round(position)]
@@ -310,11 +294,8 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
 
 
 def _needed_width(names: Sequence[str]) -> float:
-    """Return the width that all names would need if each were as wide as the widest, as a share of the available
-    width.
-    """
-    widest = max(cell_len(line) for name in names for line in name.split("\n"))
-    return len(names) * (_LETTER * widest + 0.1) / (WIDTH - 0.8)
+    """Return the inches that all names would need if each were as wide as the widest."""
+    return len(names) * (_LETTER * max(cell_len(line) for name in names for line in name.split("\n")) + 0.1)
 
 
 def _short(name: str) -> str:
@@ -337,9 +318,9 @@ def restyle(svg: bytes, figure: Figure) -> str:
     referred = set(re.findall(r'(?:href="#|url\(#)([^")]+)', ElementTree.tostring(root, encoding="unicode")))
     used: dict[str, None] = {}
     for element in root.iter():
+        used |= dict.fromkeys(_classes(element))
         if element.get("id") not in referred:
             element.attrib.pop("id", None)
-        used |= dict.fromkeys(_classes(element))
     title = figure.axes[0].get_title(loc="left")
     root.attrib |= {
         "xmlns": "http://www.w3.org/2000/svg",
@@ -365,6 +346,8 @@ def _classes(element: Element) -> Iterator[str]:
     style = dict(part.split(": ", 1) for part in element.attrib.pop("style", "").split("; ") if part)
     style.pop("font-family", None)
     element.attrib |= style
+    if element.get("id") == PHOTOGRAPH:
+        element.set("class", PHOTOGRAPH)
     names = {kind: _NAMES[style[kind]] for kind in ("fill", "stroke") if style.get(kind) in _NAMES}
     if names:
         element.set("class", " ".join(f"{kind}-{name}" for kind, name in names.items()))

@@ -35,15 +35,10 @@ def draw_transformer(name: str, config: TransformerConfig, shapes: Shapes) -> Di
     below = _block(diagram, below, config, shapes)
     blocks = f"{config.layers} block{'s' * (config.layers > 1)} of {_sum_of(shapes, 'encoder.blocks.0.'):,} parameters"
     diagram.frame(first, blocks, 20)
+    gap, note = GAP + 36, _output_note(size, width, config.tied, shapes)  # with a place for the label of the frame
     if config.norm_place == "pre":
-        below = put_above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 36)
-    output = put_above(
-        diagram,
-        below,
-        "output",
-        _output_note(size, width, config.tied, shapes),
-        gap=GAP + (0 if config.norm_place == "pre" else 36),
-    )
+        below, gap = put_above(diagram, below, _norm(config.norm), "", kind="pruned", gap=gap), GAP
+    output = put_above(diagram, below, "output", note, gap=gap)
     meaning = "P(masked token)" if config.is_masked else "P(next token)"
     put_above(diagram, output, f"softmax: {meaning}", f"(B, T, V {size:,})", kind="best")
     return diagram
@@ -126,11 +121,10 @@ def draw_recurrent(name: str, config: RecurrentConfig, shapes: Shapes) -> Diagra
         put_above(diagram, output, f"P(w{step + 2} | ...)", "", width=wide, kind="finished")
     layers = "; ".join(f"layer {i + 1}{size_of_each(shapes, f'encoder.layers.{i}.')}" for i in range(config.layers))
     diagram.frame(unrolled, f"the same weights at each step: {layers}", 18)
-    inside = Diagram("")
-    _cell(inside, config)
+    first, is_lstm = len(diagram.boxes), config.cell == "lstm"
+    _cell(diagram, diagram.frames[0].left + (32 if is_lstm else 18), 330 if is_lstm else 250, config)
     past = f"; h and c are averages of its last {config.intra_attention} by attention" if config.intra_attention else ""
-    inside.frame(0, f"a cell: {cell}{past}", 18)
-    diagram.add_below(inside, 20)
+    diagram.frame(first, f"a cell: {cell}{past}", 18)
     return diagram
 
 
@@ -141,20 +135,19 @@ def _loop(diagram: Diagram, box: Box) -> None:
     diagram.arrow(*around, (left - 18, box.centre), (left, box.centre))
 
 
-def _cell(diagram: Diagram, config: RecurrentConfig) -> None:
-    """Draw the inside of a cell: gates, from x and h below to the new state on the right."""
+def _cell(diagram: Diagram, left: float, bottom: float, config: RecurrentConfig) -> None:
+    """Draw the inside of a cell from this corner: gates, from x and h below to the new state on the right."""
     width = config.width
     gates = {
         "lstm": ("f: sigmoid", "i: sigmoid", "g: tanh", "o: sigmoid"),
         "gru": ("r: sigmoid", "z: sigmoid", "n: tanh"),
     }.get(config.cell, (f"{'tanh' if config.cell == 'rnn_tanh' else 'ReLU'}(W x + U h)",))
     wide = 92.0 if len(gates) > 1 else 150.0
-    inputs = diagram.box(
-        0, 0, "x, h", f"{config.input_width} + {width}", kind="pruned", width=len(gates) * (wide + 14) - 14
-    )
+    note, whole = f"{config.input_width} + {width}", len(gates) * (wide + 14) - 14
+    inputs = diagram.box(left, bottom, "x, h", note, kind="pruned", width=whole)
     boxes = []
     for i, gate in enumerate(gates):
-        boxes.append(diagram.box(i * (wide + 14), inputs.top - GAP, gate, f"{width}", width=wide))
+        boxes.append(diagram.box(left + i * (wide + 14), inputs.top - GAP, gate, f"{width}", width=wide))
         diagram.arrow((boxes[-1].middle, inputs.top), (boxes[-1].middle, boxes[-1].bottom))
     top = boxes[0].top - GAP
     if config.cell == "lstm":
@@ -167,7 +160,7 @@ def _cell(diagram: Diagram, config: RecurrentConfig) -> None:
         )
         diagram.up(boxes[2], times[1])
         diagram.up(times[1], plus)
-        memory = diagram.box(-14, line - 34, "c", f"memory, {width}", kind="finished", width=84)
+        memory = diagram.box(left - 14, line - 34, "c", f"memory, {width}", kind="finished", width=84)
         diagram.arrow((memory.middle, memory.bottom), (memory.middle, line), (times[0].left, line))
         diagram.arrow((times[0].left + 20, line), (plus.left, line))
         tanh = diagram.box(boxes[3].left, line + 13, "tanh", "", width=wide, kind="pruned")
@@ -180,7 +173,7 @@ def _cell(diagram: Diagram, config: RecurrentConfig) -> None:
         diagram.arrow((out.left + 20, out.centre), (out.left + 38, out.centre), (out.left + 38, state.bottom))
     else:
         formula = "(1 - z) n + z h" if config.cell == "gru" else ""
-        state = diagram.box(0, top, f"h' = {formula}" if formula else "h'", f"{width}", kind="best", width=inputs.width)
+        state = diagram.box(left, top, f"h' = {formula}" if formula else "h'", f"{width}", kind="best", width=whole)
         for box in boxes:
             diagram.arrow((box.middle, box.top), (box.middle, state.bottom))
 

@@ -34,7 +34,6 @@ _BITS = Axis(label="bits per byte")
 _READS_ON = "†"
 _OMISSION = " Models that need more than twice the bits of the best are omitted."
 _FEW = 6  # models that are all drawn in colours; of more, only the best of each kind
-KINDS = ("n-gram model", "network", "mixture")  # in the order of their colours
 
 
 def plots_of(contenders: Sequence[Contender], best: Contender) -> list[Plot]:
@@ -70,19 +69,15 @@ def plots_of(contenders: Sequence[Contender], best: Contender) -> list[Plot]:
     return [plot for plot in drawn if plot is not None]
 
 
-def kind_of(contender: Contender) -> str | None:
-    """Return the kind of a model, one of KINDS; None if its record does not say."""
-    family = contender.record.get("family")
-    return {"ngram": KINDS[0], "mixture": KINDS[2], "uniform": None, None: None}.get(family, KINDS[1])
-
-
 def _looks(contenders: Sequence[Contender]) -> dict[str, dict[str, Any]]:
     """Return by name how the line of each model looks: of many, all but the best of each kind are quiet."""
     if len(contenders) <= _FEW:
         return {one.name: {"look": row} for row, one in enumerate(contenders)}
     looks: dict[str, dict[str, Any]] = {one.name: {"style": "quiet"} for one in contenders}
-    for look, kind in enumerate(KINDS):
-        own = [one for one in contenders if kind_of(one) == kind and one.measurement.is_distribution]
+    kinds = {"ngram": 0, "mixture": 2}  # and networks 1, in the order of their colours
+    known = [one for one in contenders if one.family not in (None, "uniform") and one.measurement.is_distribution]
+    for look in range(3):
+        own = [one for one in known if kinds.get(one.family or "", 1) == look]
         if own:
             looks[min(own, key=lambda one: one.measurement.bits_per_byte).name] = {"look": look}
     return looks
@@ -389,6 +384,7 @@ class Contender:
 
     name: str
     measurement: Measurement
+    family: str | None = None  # of the model
     train_seconds: float | None  # None if unknown
     parameters: int | None  # trained numbers: weights, or stored probabilities and backoffs
     configuration: str | None = None  # models with the same one differ only in their seeds
