@@ -135,7 +135,7 @@ def test_the_first_run_says_why_it_takes_long(
     assert result.status == 0
     assert (
         result.err
-        == "note: compiling for this machine on all processors; this happens once and takes 5 to 20 seconds\n"
+        == "note: compiling for this machine; this happens once and takes 5 to 20 seconds\n"
     )
 
 

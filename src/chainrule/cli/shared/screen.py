@@ -151,4 +151,4 @@ def _announce_compilation() -> None:
     if cache_folder() is None:
         note("compiling, up to half a minute; to keep the result, set CHAINRULE_CACHE to a folder that can be written")
     elif is_first_run():
-        note("compiling for this machine on all processors; this happens once and takes 5 to 20 seconds")
+        note("compiling for this machine; this happens once and takes 5 to 20 seconds")
