@@ -27,7 +27,8 @@ class AnyModel:
     record: dict[str, Any]
     capability: ClassVar[str] = "is a model"  # what models of a class do, for the error where another one was given
     attention_files: ClassVar[tuple[str, ...]] = (".html", ".svg")  # that its attention is written as
-    open_options: ClassVar[frozenset[str] | None] = frozenset({"allow_pickle", "progress"})  # that it takes; None: all
+    # The options of `load` that it takes; None: all.
+    open_options: ClassVar[frozenset[str] | None] = frozenset({"allow_pickle", "revision", "file", "progress"})
 
     @classmethod
     def open(cls, path: Path, options: OpenOptions, progress: Progress) -> Self:

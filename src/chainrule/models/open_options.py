@@ -50,6 +50,10 @@ class OpenOptions(Options):
     float64_layers: int | None = option(
         None, "how many of the first layers of a Transformer compute in float64 where whole texts are scored", least=1
     )
+    revision: str | None = option(None, "the branch, tag or commit of a model that is named as hf:owner/name")
+    file: str | None = option(
+        None, "the file of such a model to open: its name, a pattern such as *Q4_K_M.gguf, or Q4_K_M"
+    )
     progress: ProgressOption = None
 
     def __post_init__(self) -> None:

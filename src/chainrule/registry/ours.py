@@ -66,6 +66,7 @@ ROWS = (
     ("servers", "client", Lazy("chainrule.features.chat.client:Client")),
     ("draw several", "learning", Lazy("chainrule.features.compare.learning:draw_learning")),
     ("draw several", "sizes", Lazy("chainrule.verbs.draw:draw_sizes")),
+    ("sources", "hf", Lazy("chainrule.features.hub.source:fetch")),
     ("embed", "classifier", Lazy("chainrule.features.classify.shell:embed_inputs")),
 )
 

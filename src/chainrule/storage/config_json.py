@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from chainrule.base.files import nan_key, read_file, read_text
 from chainrule.errors import ModelFormatError, os_errors_as
+from chainrule.storage.sources import suggestion
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,8 +73,8 @@ def read_config(folder: Path) -> ModelEntry:
         )
     if not os.path.isdir(folder):
         raise ModelFormatError(
-            f"{folder}: there is no such folder or file; a model is a folder with a {CONFIG} in it, or a file. "
-            "Nothing is fetched from the network"
+            f"{folder}: there is no such folder or file; a model is a folder with a {CONFIG} in it, or a file"
+            f"{suggestion(folder)}"
         )
     try:
         text = read_text(path)

@@ -46,6 +46,7 @@ from chainrule.storage.config_json import (
 )
 from chainrule.storage.hugging_face import is_hugging_face
 from chainrule.storage.safetensors import MappedFile, file_digest, open_tensors, write_tensors
+from chainrule.storage.sources import source_of, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -202,16 +203,21 @@ def saved_family(folder: Path) -> str | None:
 
 
 def base_of(folder: Path, *candidates: str | None) -> Path:
-    """Return the first of some paths that exists, as they are or beside the folder. Raises ModelFormatError."""
+    """Return the first of some paths that exists, as they are or beside the folder, or that a source has.
+
+    Raises ModelFormatError.
+    """
     named = [name for name in candidates if name]
     for name in named:
+        if source_of(name) is not None:
+            return Path(name)
         for path in (folder / name, Path(name)):
             if path.exists():
                 return path
     raise ModelFormatError(
         f"{folder}: is an adapter of {named[0] if named else 'a model that it does not name'}, and no such model is "
         "here; chainrule convert BASE OUTPUT --adapter "
-        f"{folder} merges it with one that is elsewhere"
+        f"{folder} merges it with one that is elsewhere{suggestion(named[0]) if named else ''}"
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chainrule.base.arguments import as_path, check_least
+from chainrule.base.arguments import check_least
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.models.any_model import check_kind
 from chainrule.models.files.opening import load
@@ -16,6 +16,7 @@ from chainrule.models.progress_line import ProgressOption, callback, shows_progr
 from chainrule.protocol import UNKNOWN
 from chainrule.storage.hugging_face import is_hugging_face
 from chainrule.storage.model_folder import CARD, verify_model
+from chainrule.storage.sources import local_path
 from chainrule.text.corpus.corpus import source_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def verify(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> 
 
     good:  chainrule.verify("lm/").bytes
     """
-    folder = as_path(path)
+    folder = local_path(path, is_whole=True, progress=progress)
     if folder.is_file():
         raise ModelFormatError(f"{folder}: is a file; expected a model folder, which has checksums")
     if is_hugging_face(folder):

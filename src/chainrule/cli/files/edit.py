@@ -215,6 +215,7 @@ def mix(
     A log-linear mixture is normalised over the whole vocabulary at each token:
     it is slow, and its weights are tuned on a part of the text.
     """
+    from chainrule.storage.sources import local_path
     from chainrule.verbs.mix import exchange as exchange_known
     from chainrule.verbs.mix import merge
     from chainrule.verbs.mix import mix as mix_models
@@ -243,7 +244,7 @@ def mix(
     began = time.perf_counter()
     with progress_bar() as progress:
         parts = [
-            open_model(path, tokenizer if path.is_file() or len(models) == 1 else None, markers, progress)
+            open_model(path, tokenizer if local_path(path).is_file() or len(models) == 1 else None, markers, progress)
             for path in models
         ]
         names = [str(path) for path in models]

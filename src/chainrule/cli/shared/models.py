@@ -65,10 +65,11 @@ def open_model(
     from chainrule.models.files.opening import load
     from chainrule.models.model import Model
     from chainrule.models.open_options import without_effect
+    from chainrule.storage.sources import local_path
 
     wanted = Model if kind is None else kind
     model = load(path, wanted, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
-    if path.is_file():
+    if local_path(path).is_file():
         note_warnings(model.record)
     if isinstance(model, Model):
         if markers is not None and not model.tokenizer.sees_markers:

@@ -190,8 +190,10 @@ def _record(model: Path) -> dict[str, Any]:
     """The record of a model's training; empty for a file, and for a Hugging Face model."""
     from chainrule.storage.config_json import read_config
     from chainrule.storage.hugging_face import is_hugging_face
+    from chainrule.storage.sources import local_path
 
-    return read_config(model).record if model.is_dir() and not is_hugging_face(model) else {}
+    folder = local_path(model)
+    return read_config(folder).record if folder.is_dir() and not is_hugging_face(folder) else {}
 
 
 def _document_kinds(corpus: Corpus) -> str:

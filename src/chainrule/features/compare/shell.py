@@ -258,6 +258,7 @@ def _compare_models(
     """Compare saved models; also say what the table is about."""
     from chainrule.base.files import describe_duplicate
     from chainrule.features.compare.ladder import compare_models
+    from chainrule.storage.sources import local_path
 
     if not models:
         raise CycloptsError(msg="MODELS are missing; give the model folders or ARPA files to compare.")
@@ -269,10 +270,11 @@ def _compare_models(
     source = text_for([Path(name) for name in models], reading, text)
     config = tokenizer_of(tokenizer) if given_settings(tokenizer) else None
     # A folder has a tokenizer of its own. With ARPA files, the option is for these; without any, folders refuse it.
-    of_folders = config if all(Path(name).is_dir() for name in models) else None
+    are_folders = {name: local_path(name).is_dir() for name in models}
+    of_folders = config if all(are_folders.values()) else None
     with progress_bar() as progress:
         named = (
-            (name, open_model(Path(name), of_folders if Path(name).is_dir() else config, markers, progress))
+            (name, open_model(Path(name), of_folders if are_folders[name] else config, markers, progress))
             for name in models
         )
         comparison = compare_models(named, source, progress)

@@ -9,6 +9,7 @@ from chainrule import __version__
 from chainrule.errors import ModelFormatError
 from chainrule.features.open import pictures
 from chainrule.features.open.adapters import read_config
+from chainrule.features.open.gguf.parts import parts_of
 from chainrule.features.open.gguf.reading import is_gguf_of_sources, open_gguf_checkpoint
 from chainrule.features.open.importing import import_checkpoint, import_pair, import_tokenizer, is_pair
 from chainrule.features.open.llama2c import describe_wrong_size, open_llama2c
@@ -75,9 +76,14 @@ def class_of_gguf(path: Path) -> type[AnyModel] | None:
 def open_gguf(path: Path, options: OpenOptions, progress: Progress) -> AnyModel:
     """Open a GGUF file. Raises ModelFormatError, SettingError."""
     checkpoint = open_gguf_checkpoint(path)
+    model: AnyModel
     if is_gguf_of_sources(path):
-        return _pair(checkpoint, progress)
-    return _model(checkpoint, progress, exact=options.is_exact)
+        model = _pair(checkpoint, progress)
+    else:
+        model = _model(checkpoint, progress, exact=options.is_exact)
+    if len(parts := [part for part in parts_of(path) if part.is_file()]) > 1:
+        model.record["file_bytes"] = sum(part.stat().st_size for part in parts)
+    return model
 
 
 def tokenizer_of_gguf(path: Path) -> Tokenizer:

@@ -22,6 +22,7 @@ from chainrule.base.threads import requested_threads, thread_count
 from chainrule.errors import ChainruleError, ModelFormatError, SettingError, installing
 from chainrule.features.serve.config import ServeOptions, ServerLimits
 from chainrule.features.serve.guard import LOG
+from chainrule.storage.sources import local_path
 
 if TYPE_CHECKING:
     import os
@@ -161,7 +162,7 @@ def serve(models: Mapping[str, str | os.PathLike[str]], options: ServeOptions) -
     host, on_start, on_event = options.host, options.on_start, options.on_event
     if options.key is None and not options.open_to_all and not is_loopback(host):
         raise SettingError(f"host is {host!r}, which other machines can reach; give a key, or set open_to_all")
-    paths = tuple((name, Path(path)) for name, path in models.items())
+    paths = tuple((name, local_path(path, is_whole=True)) for name, path in models.items())
     for _, path in paths:
         if not path.exists():
             raise ModelFormatError(f"{path}: there is no such folder or file; expected a model")

@@ -36,6 +36,7 @@ from chainrule.models.files.tokenizers import tokenizer_entry, tokenizer_from
 from chainrule.models.model_info import info_of_network
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
 from chainrule.storage.model_folder import VOCABULARY_ARRAYS, check_target, open_model, save_model
+from chainrule.storage.sources import local_path
 from chainrule.text.corpus.block import LINE_FEED, byte_array
 from chainrule.text.corpus.reading import text_suffix
 from chainrule.text.lookup import looked_up
@@ -402,7 +403,8 @@ def load_vectors(path: str | os.PathLike[str], *, progress: ProgressOption = Non
 
     good:  chainrule.load_vectors("words/").nearest("king")
     """
-    if as_path(path).is_dir():
+    path = local_path(path, is_whole=True, progress=progress)
+    if path.is_dir():
         return load(path, WordVectors)
     if is_fasttext(path):
         return _of_fasttext(read_fasttext(path), os.fspath(path))

@@ -68,9 +68,10 @@ def nearest_words(
     """
     from chainrule.features.vectors.model import WordVectors
     from chainrule.models.files.recognition import model_class_at
+    from chainrule.storage.sources import local_path
 
     given = given_settings(options)
-    if model.is_file() or model_class_at(model) is WordVectors:
+    if local_path(model).is_file() or model_class_at(model) is WordVectors:
         if text is not None or {"layer", "pooling"} & given.keys() or reading != DEFAULT_READING or markers is not None:
             raise CycloptsError(msg="Word vectors take only --top, --restrict, --contexts, --json and --output.")
         if contexts and "restrict" in given:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 def open_vectors(path: Path, progress: Progress) -> WordVectors:
     """Open word vectors, with notes on words of a file that are left out. Raises ModelFormatError, TextError."""
     from chainrule.features.vectors.model import load_vectors
+    from chainrule.storage.sources import local_path
 
     vectors = load_vectors(path, progress=progress)
-    if path.is_file():
+    if local_path(path).is_file():
         note_warnings(vectors.record)
     return vectors
 

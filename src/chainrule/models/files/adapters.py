@@ -14,6 +14,7 @@ from chainrule.errors import ModelFormatError, SettingError, opening_folder
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.recognition import opener_of
 from chainrule.storage.model_folder import open_model
+from chainrule.storage.sources import locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ def adapter_record(network: Network, config: AdapterConfig, base: str) -> dict[s
     from chainrule.neural.adapters import describe
 
     own = describe(network, config.rank, config.scale)
-    return {"adapter": {**own, "settings": asdict(config), "base": os.path.abspath(base)}}
+    return {"adapter": {**own, "settings": asdict(config), "base": locate(base).name}}
 
 
 def check_no_adapter(model: Model, path: str | os.PathLike[str]) -> None:
@@ -85,7 +86,7 @@ def adapted(path: Path, base: Model) -> tuple[Any, dict[str, Any]]:
             attach(network, adapter.scale, adapter.named())
         said = {
             **describe(network, adapter.rank, adapter.scale),
-            "base": os.path.abspath(where) if where else adapter.base,
+            "base": locate(where).name if where else adapter.base,
         }
         return engine_of(network), {**base.record, "read_from": str(path), "adapter": said}
     entry, arrays, _, _ = open_model(path)

@@ -9,6 +9,7 @@ from chainrule.kinds import kind_named
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.tokenizers import tokenizer_from
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
+from chainrule.storage.sources import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +88,7 @@ def open_adapter(path: Path, base: Path, load: Callable[..., Model], *, exact: b
     from chainrule.models.files.adapters import adapted, open_base
 
     own = open_base(base, exact, load)
-    engine, record = adapted(path, own)
+    engine, record = adapted(local_path(path, is_whole=True), own)
     model = build_model(own.family, engine, own.tokenizer, record, own.speller)
     model.base = own
     return model

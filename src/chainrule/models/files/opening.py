@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, cast, overload
 
-from chainrule.base.arguments import as_path
 from chainrule.base.memory import collection_paused
 from chainrule.base.options import takes
 from chainrule.errors import ChainruleError, SettingError, WrongModelError, prefix_errors
@@ -20,10 +18,12 @@ from chainrule.models.open_options import OpenOptions
 from chainrule.models.progress_line import ProgressOption, callback, showing, shows_progress
 from chainrule.storage.hugging_face import is_hugging_face, open_folder
 from chainrule.storage.model_folder import open_model
+from chainrule.storage.sources import local_path, locate, source_of, with_parts
 from chainrule.text.tokenization.config import TokenizerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from chainrule.models.drafting import Drafting
     from chainrule.models.model_info import ModelInfo
@@ -71,7 +71,8 @@ def load(path: str | os.PathLike[str], kind: type[AnyModel] | None = None, *, op
     """
     if kind is not None and not (isinstance(kind, type) and issubclass(kind, AnyModel)):
         raise SettingError(f"kind is {kind!r}; expected a class of models, such as MaskedModel, or nothing")
-    folder = as_path(path)
+    path = with_parts(path, options.revision, options.file)
+    folder = local_path(path, progress=options.progress)
     opener = opener_of(folder)
     known = class_at(folder, opener)
     with prefix_errors(os.fspath(path)):
@@ -80,6 +81,9 @@ def load(path: str | os.PathLike[str], kind: type[AnyModel] | None = None, *, op
                 options.check_taken(known.open_options, kinds()[known.family].title)
             if kind is not None and hasattr(known, "family") and not issubclass(known, kind):
                 raise WrongModelError(describe_wrong_kind(known.family, known.capability, kind.capability))
+    if source_of(path) is not None:
+        folder, lasting = locate(path, is_whole=True, allow_pickle=options.allow_pickle, progress=options.progress)
+        opener = opener_of(folder)
     with showing(options.progress) as progress:
         if opener is not None:
             model: AnyModel = opener.opened.get()(folder, options, progress)
@@ -88,6 +92,8 @@ def load(path: str | os.PathLike[str], kind: type[AnyModel] | None = None, *, op
         else:
             assert known is not None
             model = known.open(folder, options, progress)
+    if source_of(path) is not None:
+        model.record |= {"opened_from": lasting, "read_from": lasting}
     with prefix_errors(os.fspath(path)):
         if folder.is_dir() and isinstance(model, Model):
             _check_tokenizer(model, options.tokenizer_config)
@@ -110,7 +116,7 @@ def open_drafting(draft: str) -> Drafting:
 
     if draft in NAMED_DRAFTERS:
         return Drafting(draft)
-    if not Path(draft).exists():
+    if not local_path(draft, "draft").exists():
         names = ", ".join(NAMED_DRAFTERS)
         raise SettingError(f"draft is {draft!r}; expected {names}, or a model: there is no such folder or file")
     model = load(draft, Model)
@@ -129,16 +135,17 @@ def info(model: AnyModel | str | os.PathLike[str], *, progress: ProgressOption =
     """
     if isinstance(model, AnyModel):
         return model.info()
-    path = as_path(model)
     try:
-        opened = load(path, progress=callback(progress))
+        opened = load(model, progress=callback(progress))
     except ChainruleError as error:
         with suppress(ChainruleError):
-            opener = opener_of(path)
+            opener = opener_of(path := local_path(model))
             if opener is not None and opener.contents is not None:
                 error.contents = opener.contents.get()(path)
         raise
-    return opened.info(size=path.stat().st_size if path.is_file() else _bytes_of(path))
+    path = local_path(model, is_whole=True)
+    is_file = path.is_file()
+    return opened.info(size=opened.record.get("file_bytes", path.stat().st_size) if is_file else _bytes_of(path))
 
 
 def _bytes_of(folder: Path) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from chainrule.base.arguments import as_path
 from chainrule.errors import ModelFormatError
 from chainrule.kinds import kind_named, kinds, openers, read_plugins
 from chainrule.storage.config_json import read_config
 from chainrule.storage.model_folder import saved_family
+from chainrule.storage.sources import local_path
 
 if TYPE_CHECKING:
     import os
@@ -60,7 +60,7 @@ def model_class_at(path: str | os.PathLike[str]) -> type[AnyModel] | None:
 
     Raises ModelFormatError where the configuration of a folder is damaged.
     """
-    folder = as_path(path)
+    folder = local_path(path)
     with suppress(ModelFormatError):
         opener = opener_of(folder)
         return class_at(folder, opener) if opener is not None or folder.is_dir() else None
@@ -73,7 +73,7 @@ def kind_at(path: str | os.PathLike[str]) -> Kind | None:
     Of what others write, it is the first row with that class.
     """
     with suppress(ModelFormatError):
-        family = saved_family(as_path(path))
+        family = saved_family(local_path(path))
         if family is not None:
             return kind_named(family)
     own = model_class_at(path)

@@ -10,6 +10,7 @@ from chainrule.models.files.model_card import model_card
 from chainrule.models.files.tokenizers import tokenizer_entry
 from chainrule.models.model_info import info_of_model
 from chainrule.storage.model_folder import SPELLER_ARRAYS, TOKENIZER, VOCABULARY_ARRAYS, save_model
+from chainrule.storage.sources import source_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +50,7 @@ def _save_adapter(parts: ModelParts, path: Path, *, overwrite: bool, progress: P
     from chainrule.neural.adapters import adapter_arrays
 
     said = parts.record["adapter"]
-    beside = os.path.relpath(said["base"], path.absolute())
+    beside = None if source_of(said["base"]) else os.path.relpath(said["base"], path.absolute())
     arrays = adapter_arrays(parts.engine.network)
     settings, _ = FAMILIES[parts.family].to_state(parts.engine)
     size = sum(array.nbytes for array in arrays.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ from chainrule.kinds import openers
 from chainrule.protocol import END
 from chainrule.storage.config_json import TokenizerEntry
 from chainrule.storage.model_folder import TOKENIZER, VOCABULARY_ARRAYS, base_of, open_model
+from chainrule.storage.sources import local_path
 from chainrule.text.tokenization.config import BUILT_IN, LEARNED, TokenizerConfig, as_config
 from chainrule.text.tokenization.splitters import Normaliser, splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer, encode_stream
@@ -69,8 +69,10 @@ def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
 
     Raises ModelFormatError, SettingError.
     """
-    folder = Path(config.kind)
-    if config.kind in (*BUILT_IN, *LEARNED) or not folder.exists():
+    if config.kind in (*BUILT_IN, *LEARNED):
+        return None
+    folder = local_path(config.kind, is_whole=True)
+    if not folder.exists():
         return None
     opener = next((own for own in openers() if own.tokenizer is not None and own.recognises.get()(folder)), None)
     if opener is None and not folder.is_dir():

@@ -17,6 +17,7 @@ from chainrule.errors import ModelFormatError, SettingError, TextError
 from chainrule.models.families.table import FAMILIES, family_of
 from chainrule.models.files.opening import load
 from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.storage.sources import local_path
 from chainrule.text.tokenization.config import OF_WORDS
 from chainrule.text.tokenization.splitters import JOINER, SEPARATORS
 from chainrule.text.tokenization.vocabulary import Vocabulary
@@ -191,8 +192,8 @@ def with_words_of(tokenizer: Tokenizer, source: str | os.PathLike[str], progress
     """
     if tokenizer.name not in OF_WORDS:
         return tokenizer
-    name = os.fspath(source)
-    if _is_text_of_vectors(source):
+    name = os.fspath(local_path(source, is_whole=True))
+    if _is_text_of_vectors(name):
         words = words_of_file(name, progress)
     else:
         words = [word.encode() for word in _word_vectors(source).words]
@@ -219,8 +220,8 @@ def vectors_of_tokens(source: str | os.PathLike[str], tokens: Sequence[bytes], p
 
     Raises TextError, ModelFormatError.
     """
-    name = os.fspath(source)
-    if _is_text_of_vectors(source):
+    name = os.fspath(local_path(source, is_whole=True))
+    if _is_text_of_vectors(name):
         return read_vectors(name, tokens, progress)
     vectors = _word_vectors(source)
     ids, rows = [], []

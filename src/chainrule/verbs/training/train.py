@@ -40,6 +40,7 @@ from chainrule.neural.config import settings_of
 from chainrule.ngram.config import DiskPlan, NGramConfig, check_limitable, check_tunable, ignore_plan
 from chainrule.protocol import END, UNKNOWN
 from chainrule.storage.config_json import read_config
+from chainrule.storage.sources import local_path
 from chainrule.text.corpus.corpus import Source, source_of
 from chainrule.text.corpus.reading import document_in
 from chainrule.text.tokenization.config import TokenizerConfig, as_config
@@ -213,8 +214,8 @@ def _request(options: TrainOptions) -> _Request:
     source = source_of(source)
     document = document_in(source.record)
     known = None if options.residual_of is None else open_known(options.residual_of)
-    if known is not None and known.model is not None and as_config(tokenizer) == _DEFAULT and Path(known.name).is_dir():
-        tokenizer = known.name
+    if known is not None and known.model is not None and as_config(tokenizer) == _DEFAULT:
+        tokenizer = known.name if local_path(known.name).is_dir() else tokenizer
     return _Request(
         source,
         NGramConfig() if config is None else config,
@@ -451,12 +452,12 @@ def adapter_of(options: AdapterConfig) -> AdapterConfig | None:
 
 def network_config_of(folder: Path) -> NetworkConfig:
     """The settings of a network, in a folder or a file. Raises SettingError if it is none; ModelFormatError."""
-    if opener_of(folder) is not None:
+    if opener_of(local_path(folder)) is not None:
         model = load(folder, Model)
         _check_trainable(folder, model.family)
         own: NetworkConfig = model.engine.network.config
         return own
-    entry = read_config(folder)
+    entry = read_config(local_path(folder))
     _check_trainable(folder, entry.family)
     config: NetworkConfig = config_of(entry.family, entry.settings.get("network"))
     return config

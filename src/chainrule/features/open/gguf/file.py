@@ -201,17 +201,22 @@ class _Layout(NamedTuple):
     shape: tuple[int, ...]  # the outermost dimension first
     begin: int
     bytes: int
+    mapped: mmap.mmap
 
 
 class Tensors(Mapping[str, "ndarray"]):
-    """The tensors of a file, read on access."""
+    """The tensors of a file, or of several, read on access."""
 
-    def __init__(self, mapped: mmap.mmap, layouts: dict[str, _Layout]) -> None:
-        self._mapped, self._layouts = mapped, layouts
+    def __init__(self, layouts: dict[str, _Layout]) -> None:
+        self._layouts = layouts
+
+    def __or__(self, others: Tensors) -> Tensors:
+        """The tensors of both."""
+        return Tensors(self._layouts | others._layouts)
 
     def __getitem__(self, name: str) -> ndarray:
         layout = self._layouts[name]
-        data = np.frombuffer(self._mapped, np.uint8, layout.bytes, layout.begin)
+        data = np.frombuffer(layout.mapped, np.uint8, layout.bytes, layout.begin)
         if layout.bytes <= _COPIED:
             data = data.copy()
         return dequantise(layout.kind, data).reshape(layout.shape)
@@ -219,7 +224,7 @@ class Tensors(Mapping[str, "ndarray"]):
     def stored(self, name: str) -> tuple[BlockType, UInt8[ndarray, "*rows blocks bytes"]]:
         """The type of a tensor, and its blocks as they are in the file."""
         layout = self._layouts[name]
-        data = np.frombuffer(self._mapped, np.uint8, layout.bytes, layout.begin)
+        data = np.frombuffer(layout.mapped, np.uint8, layout.bytes, layout.begin)
         return layout.kind, data.reshape(*layout.shape[:-1], -1, layout.kind.bytes)
 
     def __iter__(self) -> Iterator[str]:
@@ -421,7 +426,7 @@ def _read(mapped: mmap.mmap) -> Gguf:
         if base + layout.begin + layout.bytes > len(mapped):
             raise _FileError(f"the tensor {name!r} ends after the end of the file; it is cut off or damaged")
     absolute = {name: layout._replace(begin=base + layout.begin) for name, layout in layouts.items()}
-    return Gguf(metadata, Tensors(mapped, absolute))
+    return Gguf(metadata, Tensors(absolute))
 
 
 def _entry(cursor: _Cursor, name: str) -> tuple[tuple[int, ...], int, int]:
@@ -450,7 +455,7 @@ def _layout(cursor: _Cursor, name: str) -> _Layout:
         raise _FileError(
             f"the tensor {name!r} has the shape {list(shape)}, which {kind.name} cannot store; the file is damaged"
         )
-    return _Layout(kind, shape, begin, size // kind.weights * kind.bytes)
+    return _Layout(kind, shape, begin, size // kind.weights * kind.bytes, cursor.mapped)
 
 
 def write_gguf(path: Path, metadata: Mapping[str, str | float], tensors: Mapping[str, ndarray]) -> None:

@@ -13,8 +13,9 @@ import numpy as np
 
 from chainrule.errors import ModelFormatError
 from chainrule.features.open.architectures import ARCHITECTURES
-from chainrule.features.open.gguf.file import named_architecture, open_gguf
+from chainrule.features.open.gguf.file import named_architecture
 from chainrule.features.open.gguf.kinds import BLOCK, KINDS, TENSORS, kind_of
+from chainrule.features.open.gguf.parts import first_part, open_parts
 from chainrule.features.open.gguf.tokenizer import adds_begin, definition_of_gguf
 from chainrule.features.open.identify import nearest_of
 from chainrule.features.open.quantised import StoredMatrix, changed
@@ -71,13 +72,7 @@ _LONG, _SHORT, _DIVISORS = "rope_factors_long.weight", "rope_factors_short.weigh
 
 def open_gguf_checkpoint(path: Path) -> Checkpoint:
     """Open a file of one of the architectures. Raises ModelFormatError."""
-    metadata, tensors = open_gguf(path)
-    if (parts := metadata.get("split.count")) not in (None, 0, 1):
-        number = metadata.get("split.no")
-        part = number + 1 if isinstance(number, int) else "?"
-        raise ModelFormatError(
-            f"{path}: is part {part} of {parts}; expected a model in one file. llama-gguf-split --merge joins the parts"
-        )
+    metadata, tensors = open_parts(path)
     name = metadata.get("general.architecture")
     if not isinstance(name, str) or name not in KINDS:
         nearest = nearest_kind(tensors, str(name))
@@ -123,7 +118,7 @@ def _in_block(part: str) -> str:
 
 def is_gguf_of_sources(path: Path) -> bool:
     """Return whether a GGUF file is a model of targets given sources. Raises ModelFormatError if it is damaged."""
-    kind = KINDS.get(named_architecture(path))
+    kind = KINDS.get(named_architecture(first_part(path)))
     return kind is not None and kind.reads == "source"
 
 
