@@ -51,9 +51,7 @@ class OpenOptions(Options):
         None, "how many of the first layers of a Transformer compute in float64 where whole texts are scored", least=1
     )
     revision: str | None = option(None, "the branch, tag or commit of a model that is named as hf:owner/name")
-    file: str | None = option(
-        None, "the file of such a model to open: its name, a pattern such as *Q4_K_M.gguf, or Q4_K_M"
-    )
+    file: str | None = option(None, "its file to open: a name, a pattern such as *Q4_K_M.gguf, or a part, Q4_K_M")
     progress: ProgressOption = None
 
     def __post_init__(self) -> None:

@@ -203,16 +203,11 @@ def saved_family(folder: Path) -> str | None:
 
 
 def base_of(folder: Path, *candidates: str | None) -> Path:
-    """Return the first of some paths that exists, as they are or beside the folder, or that a source has.
-
-    Raises ModelFormatError.
-    """
+    """Return the first of some paths that exists, as they are or beside the folder. Raises ModelFormatError."""
     named = [name for name in candidates if name]
     for name in named:
-        if source_of(name) is not None:
-            return Path(name)
         for path in (folder / name, Path(name)):
-            if path.exists():
+            if path.exists() or source_of(path) is not None:
                 return path
     raise ModelFormatError(
         f"{folder}: is an adapter of {named[0] if named else 'a model that it does not name'}, and no such model is "

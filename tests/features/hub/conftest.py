@@ -55,5 +55,10 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files of a tiny GPT-2, beside others that a model does not need."""
     folder = save(shaken(CAUSAL["gpt2"]), tmp_path_factory.mktemp("gpt2") / "hf")
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
-    others = {"README.md": b"# tiny", ".gitattributes": b"*", "pytorch_model.bin": b"pickle", "onnx/model.onnx": b"onnx"}
+    others = {
+        "README.md": b"# tiny",
+        ".gitattributes": b"*",
+        "pytorch_model.bin": b"pickle",
+        "onnx/model.onnx": b"onnx",
+    }
     return {**files, **others, "flax_model.msgpack": b"flax", "tiny-Q8_0.gguf": b"GGUF"}

@@ -62,7 +62,9 @@ class Hub:
 
     def sent(self, method: str = "GET") -> list[str]:
         """The files whose bytes were asked for."""
-        return [own.path.rpartition("/")[2] for own in self.requests if "/resolve/" in own.path and own.method == method]
+        return [
+            own.path.rpartition("/")[2] for own in self.requests if "/resolve/" in own.path and own.method == method
+        ]
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         path, headers = unquote(urlsplit(handler.path).path), handler.headers
@@ -76,7 +78,9 @@ class Hub:
         if name not in self.revisions:
             return self.send(handler, 404 if own.authorization else 401, {"X-Error-Code": "RepoNotFound"})
         if rest == ["refs"]:
-            refs = [{"name": ref, "ref": f"refs/heads/{ref}", "targetCommit": c} for ref, c in self.revisions[name].items()]
+            refs = [
+                {"name": ref, "ref": f"refs/heads/{ref}", "targetCommit": c} for ref, c in self.revisions[name].items()
+            ]
             return self.send(handler, 200, {}, json.dumps({"branches": refs, "tags": [], "converts": []}).encode())
         revision = rest[1] if rest else "main"
         commit = self.revisions[name].get(revision, revision)

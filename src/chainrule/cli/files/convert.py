@@ -136,7 +136,6 @@ def convert(
     from chainrule.models.open_options import OpenOptions
     from chainrule.ngram.layouts import base_of
     from chainrule.ngram.models.sharded_model import ShardedModel
-    from chainrule.storage.sources import local_path
     from chainrule.text.tokenization.config import TokenizerConfig
     from chainrule.verbs.convert import convert as convert_to
     from chainrule.verbs.convert import in_layout, in_shards
@@ -167,8 +166,7 @@ def convert(
                 overwrite=overwrite,
                 progress=progress,
             )
-        if local_path(source).is_file():
-            note_warnings(converted.record)
+        note_warnings(converted.record, source)
         return
     if shards is not None:
         check_shards_target(target, compact=compact)
@@ -211,7 +209,6 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
     reason.
     """
     from chainrule.models.files.opening import info as read_info
-    from chainrule.storage.sources import local_path
 
     show = ResultOptions(json=json)
     try:
@@ -223,8 +220,8 @@ def info(model: ModelPath, /, *, json: Json = False) -> None:
             show.show(Shown(text_of_rows(error.contents), record))
         raise
     show.show(Shown(str(summary), {"model": str(model), **summary.as_json()}))
-    if summary.family == "vectors" and local_path(model).is_file():
-        note_warnings(summary.record)
+    if summary.family == "vectors":
+        note_warnings(summary.record, model)
 
 
 def verify(

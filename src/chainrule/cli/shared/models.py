@@ -65,12 +65,10 @@ def open_model(
     from chainrule.models.files.opening import load
     from chainrule.models.model import Model
     from chainrule.models.open_options import without_effect
-    from chainrule.storage.sources import local_path
 
     wanted = Model if kind is None else kind
     model = load(path, wanted, tokenizer=tokenizer, markers=markers, allow_pickle=allow_pickle, progress=progress)
-    if local_path(path).is_file():
-        note_warnings(model.record)
+    note_warnings(model.record, path)
     if isinstance(model, Model):
         if markers is not None and not model.tokenizer.sees_markers:
             note(
@@ -93,9 +91,11 @@ def limited(models: Mapping[str, ScoringModel], context: Flags[ContextOptions]) 
     return found or dict(models)
 
 
-def note_warnings(record: Mapping[str, Any]) -> None:
-    """Notes what is odd about a file that was opened."""
-    for warning in record.get("warnings", []):
+def note_warnings(record: Mapping[str, Any], path: Path) -> None:
+    """Notes what is odd about a model that was opened, if it is a file."""
+    from chainrule.storage.sources import local_path
+
+    for warning in record.get("warnings", []) if local_path(path).is_file() else ():
         note(warning)
 
 
@@ -119,10 +119,11 @@ def is_arpa(path: Path) -> bool:
 
 
 def is_model(folder: Path) -> bool:
-    """Whether a folder holds a finished model."""
+    """Whether a folder holds a finished model, or a source has one of this name."""
     from chainrule.storage.config_json import CONFIG
+    from chainrule.storage.sources import source_of
 
-    return (folder / CONFIG).exists()
+    return source_of(folder) is not None or (folder / CONFIG).exists()
 
 
 def save_or_keep(model: AnyModel, target: Path, *, overwrite: bool, progress: Progress) -> None:

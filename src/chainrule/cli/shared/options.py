@@ -88,9 +88,9 @@ FILE = Parameter(allow_leading_hyphen=True, validator=file_or_dash)
 TextFiles = Annotated[str, FILE, Parameter(help=f"Text, a line a document: files, also {FORMATS_READ}", required=True)]
 TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file, also {FORMATS_READ}")]
 ModelPath = Annotated[
-    Path, Parameter(help="A model: our folder or one of Hugging Face; an ARPA, KenLM binary, GGUF or llama2.c file.")
+    Path, Parameter(help="A model: our folder or Hugging Face's, hf:owner/name; an ARPA, KenLM, GGUF or llama2.c file.")
 ]
-NetworkPath = Annotated[Path, Parameter(help="A network: our folder or one of Hugging Face; a GGUF or llama2.c file.")]
+NetworkPath = Annotated[Path, Parameter(help="A network: a folder, a GGUF or llama2.c file, or hf:owner/name.")]
 
 
 def as_output(type_: Any, tokens: Sequence[Token]) -> Path:

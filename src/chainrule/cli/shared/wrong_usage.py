@@ -314,10 +314,7 @@ def is_model(name: str) -> bool:
     """Return whether a path has a model: a folder of ours, or what others write."""
     from chainrule.cli.shared import models
     from chainrule.kinds import openers
-    from chainrule.storage.sources import source_of
 
-    if source_of(name) is not None:
-        return True
     path = Path(name)
     try:
         return models.is_model(path) or any(opener.recognises.get()(path) for opener in openers())

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chainrule.features.hub.source import HubName
 
 # The errors of the library for HTTP below huggingface_hub, which has changed, and of files.
-_FAILURES = (*HfHubHTTPError.__bases__, OSError)
+_FAILURES: tuple[type[Exception], ...] = (*HfHubHTTPError.__bases__, OSError)
 _REVISIONS_SHOWN = 10
 
 
@@ -97,7 +97,7 @@ def cached(name: HubName, reason: UnreachableError) -> Path:
     """
     try:
         folder = snapshot_download(name.repository, revision=name.revision, local_files_only=True, allow_patterns=[])
-    except (LocalEntryNotFoundError, *_FAILURES):
+    except _FAILURES:  # of which one says that it is not there
         raise ServerError(f"{reason}, and the cache {constants.HF_HUB_CACHE} does not have it") from None
     if not constants.HF_HUB_OFFLINE:
         sys.stderr.write(f"{reason}; commit {Path(folder).name[:8]} of the cache is opened\n")

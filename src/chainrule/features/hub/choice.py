@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ADAPTER_CONFIG, _ADAPTER = "adapter_config.json", "adapter_model.safetensors"
 _PICKLE, _PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 # Beside the weights; capitals as they are, since names of other files differ in them.
-_SMALL = ("*config*.json", "tokenizer*", "*vocab*", "merges.txt", "*.spm", "*.model", "*tokens*.json", "*.jinja")
-_SMALL += (MODULES, "chat_template.json")
+_SMALL: tuple[str, ...] = ("*config*.json", "tokenizer*", "*vocab*", "merges.txt", "*.spm", "*.model", "*tokens*.json")
+_SMALL += ("*.jinja", "chat_template.json", MODULES)
 _OUR_DATA = re.compile(r"(.+-[0-9a-f]{16}\.\w+|README\.md)")  # a folder of ours
 _OF_SENTENCES = re.compile(r"\d+_\w+/(config\.json|model\.safetensors)")  # parts in a folder of sentence-transformers
 _PART = re.compile(r"-\d{5}-of-\d{5}(?=\.gguf$)")

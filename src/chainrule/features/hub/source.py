@@ -17,7 +17,6 @@ from chainrule.errors import ChainruleError, ModelFormatError, OutputError, Sett
 from chainrule.features.hub.choice import choose
 from chainrule.models.progress_line import ProgressOption, showing
 from chainrule.storage.safetensors import file_digest
-from chainrule.storage.sources import Located
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -83,8 +82,10 @@ class Listing(NamedTuple):
         return not (self.folder / path).is_file() and blob.is_file()
 
 
-def fetch(text: str, *, is_whole: bool = False, allow_pickle: bool = False, progress: ProgressOption = None) -> Located:
-    """Return where a model is in the cache of huggingface_hub, after fetching what is missing.
+def fetch(
+    text: str, *, is_whole: bool = False, allow_pickle: bool = False, progress: ProgressOption = None
+) -> tuple[Path, str]:
+    """Return where a model is in the cache of huggingface_hub, after fetching what is missing, and its lasting name.
 
     A name stands for the same commit as long as the process runs. text: what follows hf:. The rest is as for
     `chainrule.storage.sources.locate`. Raises SettingError, ServerError, ModelFormatError, OutputError.
@@ -111,7 +112,7 @@ def fetch(text: str, *, is_whole: bool = False, allow_pickle: bool = False, prog
         raise
     _fetch_files(name, listing, choice.files, progress if is_whole or choice.opened else False)
     file = f":{choice.opened}" if choice.opened else ""
-    return Located(listing.folder / choice.opened, f"hf:{name.repository}@{listing.commit}{file}")
+    return listing.folder / choice.opened, f"hf:{name.repository}@{listing.commit}{file}"
 
 
 @cache
@@ -171,15 +172,15 @@ def _fetch_file(name: HubName, listing: Listing, path: str, count: Callable[[int
     Raises ServerError, ModelFormatError.
     """
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.utils import tqdm
+    from huggingface_hub.utils.tqdm import tqdm
 
     from chainrule.features.hub import answers
 
-    class Counter(tqdm):  # type: ignore[type-arg]
+    class Counter(tqdm):
         """Counts bytes in place of drawing a bar. A file may have two bars: what has come, and what is on the disk."""
 
         def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **{**options, "disable": True})
+            super().__init__(*args, **{**options, "disable": True})  # type: ignore[no-untyped-call]
             self.bytes = 0
 
         def update(self, n: float | None = 1) -> None:

@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 def open_vectors(path: Path, progress: Progress) -> WordVectors:
     """Open word vectors, with notes on words of a file that are left out. Raises ModelFormatError, TextError."""
     from chainrule.features.vectors.model import load_vectors
-    from chainrule.storage.sources import local_path
 
     vectors = load_vectors(path, progress=progress)
-    if local_path(path).is_file():
-        note_warnings(vectors.record)
+    note_warnings(vectors.record, path)
     return vectors
 
 

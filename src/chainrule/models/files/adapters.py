@@ -32,7 +32,7 @@ def adapter_record(network: Network, config: AdapterConfig, base: str) -> dict[s
     from chainrule.neural.adapters import describe
 
     own = describe(network, config.rank, config.scale)
-    return {"adapter": {**own, "settings": asdict(config), "base": locate(base).name}}
+    return {"adapter": {**own, "settings": asdict(config), "base": locate(base)[1]}}
 
 
 def check_no_adapter(model: Model, path: str | os.PathLike[str]) -> None:
@@ -86,7 +86,7 @@ def adapted(path: Path, base: Model) -> tuple[Any, dict[str, Any]]:
             attach(network, adapter.scale, adapter.named())
         said = {
             **describe(network, adapter.rank, adapter.scale),
-            "base": locate(where).name if where else adapter.base,
+            "base": locate(where)[1] if where else adapter.base,
         }
         return engine_of(network), {**base.record, "read_from": str(path), "adapter": said}
     entry, arrays, _, _ = open_model(path)

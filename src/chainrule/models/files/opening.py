@@ -51,7 +51,7 @@ def _opens(options: Callable[P, OpenOptions]) -> Callable[[Callable[..., AnyMode
 @_opens(OpenOptions)
 @collection_paused()
 def load(path: str | os.PathLike[str], kind: type[AnyModel] | None = None, *, options: OpenOptions) -> AnyModel:
-    """Open any model: a folder, with what it holds; an ARPA file; a binary of KenLM's; what others write.
+    """Open any model: a folder, an ARPA file, a binary of KenLM's, what others write, or hf:owner/name of the Hub.
 
     What comes back has the verbs of its kind: CausalModel continues texts (CausalNetwork gives vectors, too),
     MaskedModel fills gaps, ClassifierModel labels, EmbeddingModel gives vectors, Seq2SeqModel writes texts from
@@ -63,28 +63,31 @@ def load(path: str | os.PathLike[str], kind: type[AnyModel] | None = None, *, op
     mapped. Quantised weights take several times the memory with exact. Without alone, small networks read several texts
     at once, two to three times as fast. A token that is scored in windows sees at least the context less the stride,
     half of the context by default. With cache_bits=8, keys and values take little more than a quarter of the memory.
-    Raises ModelFormatError; SettingError, of which a wrong kind is a WrongModelError.
+    Raises ModelFormatError; SettingError, of which a wrong kind is a WrongModelError; ServerError of the Hub.
 
     good:  chainrule.load("lm/", chainrule.CausalModel).perplexity("heldout.txt")
     good:  chainrule.load("bert/", chainrule.MaskedModel).fill("the [MASK] bit the man")
     good:  chainrule.load("mt/", chainrule.Seq2SeqModel).write(["ein Hund"])
+    good:  chainrule.load("hf:owner/name", revision="v1.0", file="*Q4_K_M.gguf")
     """
     if kind is not None and not (isinstance(kind, type) and issubclass(kind, AnyModel)):
         raise SettingError(f"kind is {kind!r}; expected a class of models, such as MaskedModel, or nothing")
     path = with_parts(path, options.revision, options.file)
     folder = local_path(path, progress=options.progress)
-    opener = opener_of(folder)
-    known = class_at(folder, opener)
+    named = os.fspath(path) if source_of(path) is not None else ""  # before messages on files that are in a cache
+    with prefix_errors(named):
+        opener = opener_of(folder)
+        known = class_at(folder, opener)
     with prefix_errors(os.fspath(path)):
         if known is not None:
             if hasattr(known, "family"):
                 options.check_taken(known.open_options, kinds()[known.family].title)
             if kind is not None and hasattr(known, "family") and not issubclass(known, kind):
                 raise WrongModelError(describe_wrong_kind(known.family, known.capability, kind.capability))
-    if source_of(path) is not None:
+    if named:
         folder, lasting = locate(path, is_whole=True, allow_pickle=options.allow_pickle, progress=options.progress)
         opener = opener_of(folder)
-    with showing(options.progress) as progress:
+    with showing(options.progress) as progress, prefix_errors(named):
         if opener is not None:
             model: AnyModel = opener.opened.get()(folder, options, progress)
         elif known is not None and issubclass(known, Model):
@@ -92,7 +95,7 @@ def load(path: str | os.PathLike[str], kind: type[AnyModel] | None = None, *, op
         else:
             assert known is not None
             model = known.open(folder, options, progress)
-    if source_of(path) is not None:
+    if named:
         model.record |= {"opened_from": lasting, "read_from": lasting}
     with prefix_errors(os.fspath(path)):
         if folder.is_dir() and isinstance(model, Model):
@@ -116,7 +119,7 @@ def open_drafting(draft: str) -> Drafting:
 
     if draft in NAMED_DRAFTERS:
         return Drafting(draft)
-    if not local_path(draft, "draft").exists():
+    if not local_path(draft).exists():
         names = ", ".join(NAMED_DRAFTERS)
         raise SettingError(f"draft is {draft!r}; expected {names}, or a model: there is no such folder or file")
     model = load(draft, Model)

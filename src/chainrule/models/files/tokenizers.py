@@ -69,10 +69,8 @@ def saved_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
 
     Raises ModelFormatError, SettingError.
     """
-    if config.kind in (*BUILT_IN, *LEARNED):
-        return None
     folder = local_path(config.kind, is_whole=True)
-    if not folder.exists():
+    if config.kind in (*BUILT_IN, *LEARNED) or not folder.exists():
         return None
     opener = next((own for own in openers() if own.tokenizer is not None and own.recognises.get()(folder)), None)
     if opener is None and not folder.is_dir():
