@@ -24,7 +24,7 @@ from chainrule.errors import ChainruleError, OutputError, ServerError, SettingEr
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chainrule.features.hub.source import HubName
+    from chainrule.features.hub.names import HubName
 
 # The errors of the library for HTTP below huggingface_hub, which has changed, and of files.
 _FAILURES: tuple[type[Exception], ...] = (*HfHubHTTPError.__bases__, OSError)

@@ -30,7 +30,7 @@ _SHOWN = 30  # files in a message
 
 
 class Choice(NamedTuple):
-    """files: what to fetch. opened: the one that is opened; empty where it is the folder."""
+    """The files to fetch. opened: the one that is opened; empty where it is the folder."""
 
     files: tuple[str, ...]
     opened: str = ""

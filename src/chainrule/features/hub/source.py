@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from functools import cache
@@ -15,36 +14,14 @@ from chainrule.base.files import read_file
 from chainrule.base.memory import bytes_shown
 from chainrule.errors import ChainruleError, ModelFormatError, OutputError, SettingError, installing
 from chainrule.features.hub.choice import choose
+from chainrule.features.hub.names import HubName
 from chainrule.models.progress_line import ProgressOption, showing
 from chainrule.storage.safetensors import file_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_NAME = re.compile(r"(?P<repository>[\w.-]+(/[\w.-]+)?)(@(?P<revision>[^:@]+))?(:(?P<file>.+))?")
 _LISTED = 8  # files that are named before they are fetched
-
-
-class HubName(NamedTuple):
-    """A model's name. revision: a branch, tag or commit. file: a path, a pattern or a part of a name; or nothing."""
-
-    repository: str
-    revision: str = "main"
-    file: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> HubName:
-        """Return the parts of a name, which is what follows hf:. Raises SettingError."""
-        match = _NAME.fullmatch(text.strip("/"))
-        if match is None:
-            raise SettingError(
-                f"hf:{text}: is no name of a model of the Hub; expected hf:owner/name, perhaps with a revision, "
-                "hf:owner/name@v1.0, and a file, hf:owner/name:Q4_K_M"
-            )
-        return cls(match["repository"], match["revision"] or "main", match["file"] or "")
-
-    def __str__(self) -> str:
-        return f"hf:{self.repository}" + (f"@{self.revision}" if self.revision != "main" else "")
 
 
 class HubFile(NamedTuple):
