@@ -90,6 +90,15 @@ TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file
 ModelPath = Annotated[
     Path, Parameter(help="A model: our folder or one of Hugging Face; an ARPA, KenLM binary, GGUF or llama2.c file.")
 ]
+FurtherModels = Annotated[
+    tuple[Path, ...],
+    Parameter(
+        negative=(),
+        consume_multiple=True,
+        help="Further models; each has columns with the name of its folder.",
+        show_default=False,
+    ),
+]
 NetworkPath = Annotated[Path, Parameter(help="A network: our folder or one of Hugging Face; a GGUF or llama2.c file.")]
 
 
