@@ -171,7 +171,7 @@ def test_next_words_are_those_of_the_command_line(
 
 
 def test_next_words_of_several_models_are_those_of_the_command_line(
-    explored: Running, folders: dict[str, Path], opened: Callable[..., Page]
+    browser: Browser, explored: Running, folders: dict[str, Path], opened: Callable[..., Page]
 ) -> None:
     page = opened(explored, view="next", model="ngram", other="mixture", text=TEXT)
     command = page.evaluate("[...document.querySelectorAll('#command-list pre')].at(-1).textContent")
@@ -184,9 +184,12 @@ def test_next_words_of_several_models_are_those_of_the_command_line(
     exact = page.evaluate("[...document.querySelectorAll('.beside td span[title]')].map(one => Number(one.title))")
     both = [row[f"prob_{folders[name].name}"] for row in expected for name in ("ngram", "mixture")]
     assert [value for value in exact if not math.isnan(value)] == pytest.approx(both, abs=1e-6)
-    assert "cannot share rows" in show(page, view="next", model="ngram", other="talker", text=TEXT)
-    assert "choose words" in page.text
-    assert page.text.count("The likeliest words") == 0
+    state = {"view": "next", "model": "ngram", "other": "talker", "text": TEXT}
+    refused = browser.open(f"{explored.url}/explore/#{urlencode(state)}")
+    refused.wait(DONE)
+    assert "cannot share rows" in refused.text
+    assert "Or choose words under Suggest." in refused.text
+    refused.close()
     words = show(page, view="next", model="ngram", other="talker", unit="words", text=TEXT)
     assert words.count("The likeliest words") == 2
     assert "(all)" in page.evaluate("document.querySelector('[name=other]').innerText")

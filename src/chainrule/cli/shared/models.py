@@ -93,9 +93,9 @@ def names_of(paths: tuple[Path, ...]) -> list[str]:
         raise CycloptsError(msg=f"The models are {twice}; name each once.")
     parts = [path.resolve().parts for path in paths]
     names = [own[-1:] for own in parts]
-    for count in range(2, max(map(len, parts), default=0) + 1):
+    for depth in range(2, max(map(len, parts), default=0) + 1):
         shared = {name for name in names if names.count(name) > 1}
-        names = [own[-count:] if name in shared else name for own, name in zip(parts, names, strict=True)]
+        names = [own[-depth:] if name in shared else name for own, name in zip(parts, names, strict=True)]
     return ["-".join(part.strip("/") for part in name) for name in names]
 
 

@@ -33,7 +33,7 @@ from chainrule.cli.shared.options import (
     tokenizer_of,
     with_defaults,
 )
-from chainrule.cli.shared.screen import print_json, progress_bar
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     NO_MIX,
@@ -345,6 +345,17 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
             f"validation: {validation['loss']:.4f} nats a token{bits} on {validated_on(validation)}, "
             f"best after step {validation['step']:,}"
         )
+        if before := validation.get("before_learning"):
+            bits = f", {before['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in before else ""
+            best = validation["while_learning"]["loss"]
+            few = (
+                ""
+                if before["read_tokens"] == validation["text_tokens"]
+                else (f" on {before['read_tokens']:,} tokens, for which {best:.4f} is the best")
+            )
+            print(f"before the first step: {before['loss']:.4f} nats a token{bits}{few}")
+            if best >= before["loss"]:
+                note("no validation was better than before the first step; train longer, or give more text")
         if "next_sentence_accuracy" in validation:
             print(
                 f"next sentence: {validation['next_sentence_accuracy']:.1%} of {count_of(validation['pairs'], 'pair')} "

@@ -38,7 +38,7 @@ from chainrule.ngram.config import BACKING_OFF
 from chainrule.ngram.estimation.discounts import counts_from_shares
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.models.table_models import TrieModel
-from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.protocol import BEGIN, UNKNOWN
 from chainrule.text.corpus.block import block_of_texts
 from chainrule.text.tokenization.tokenizer import show_unseen
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
