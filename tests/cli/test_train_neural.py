@@ -358,7 +358,9 @@ def test_adapt_shows_the_loss_before_its_first_step(chainrule, corpus: Path, hel
     assert before["loss"] == pytest.approx(validation["loss"], abs=1e-6)
     assert before["loss"] == pytest.approx(math.log(package.load(net).perplexity(heldout)), rel=0.1)
     first = next(line for line in result.err.splitlines() if line.startswith("step"))
-    assert first.startswith(f"step 0 of 1  validation {before['loss']:.4f}, {before['bits_per_byte']:.4f} bits per byte")
+    assert first.startswith(
+        f"step 0 of 1  validation {before['loss']:.4f}, {before['bits_per_byte']:.4f} bits per byte"
+    )
     assert "rate" not in first
     assert f"before the first step: {before['loss']:.4f} nats a token" in result.out
     reports = [json.loads(line) for line in (adapted / "log.jsonl").read_text().splitlines()]
