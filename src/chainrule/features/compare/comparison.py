@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.json import finite
+from chainrule.base.results import finite
 from chainrule.base.tables import cell, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.drawing.plots import Axis, Line, Plot

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.json import finite_figures
 from chainrule.base.options import takes
+from chainrule.base.results import finite_figures
 from chainrule.base.tables import text_table
 from chainrule.drawing.plots import Axis, Line, line_plot
 from chainrule.errors import SettingError, TextError

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.json import finite
 from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
+from chainrule.base.results import finite
 from chainrule.base.tables import count_of
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError

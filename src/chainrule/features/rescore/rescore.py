@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.base.json import finite
 from chainrule.base.options import takes
 from chainrule.base.progress import Progress, silent
+from chainrule.base.results import finite
 from chainrule.base.tables import count_of, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
@@ -406,12 +406,8 @@ def _tuned(
     }
     weights = Weights(dict(zip(data.features.names, after.tolist(), strict=True)), record)
     are_same = tuning.name == source.name and not source.has_lattices  # whose texts depend on the weights
-    return (
-        source,
-        weights,
-        data if are_same else None,
-        _notes_on(record["number"], is_same=bool((after == start).all())),
-    )
+    notes = _notes_on(data.features.offsets.size - 1, is_same=bool((after == start).all()))
+    return source, weights, data if are_same else None, notes
 
 
 _FEW = 50  # lists, on which weights follow chance
