@@ -97,6 +97,7 @@ def size_of(model: Model) -> int | None:
 def _saved_contender(name: str, model: Model, source: Source, progress: Progress, *, ends: bool) -> Contender:
     return Contender(
         name=name,
+        family=model.family,
         measurement=check_kind(model, CausalModel).evaluate(source, progress, ends=ends),
         train_seconds=model.record.get("seconds"),
         parameters=parameters_of(model),
@@ -218,6 +219,7 @@ def _contender(rung: _Rung, measurement: Measurement, progress: Progress) -> Con
     model, limits = rung.model, Limits(max_tokens=SAMPLE_TOKENS)
     return Contender(
         name=rung.name,
+        family=model.family,
         measurement=measurement,
         train_seconds=rung.seconds,
         parameters=rung.parameters,
