@@ -155,8 +155,8 @@ class Timetable:
     """The plan of one run, adjusted as it proceeds. All processes follow the first one's.
 
     layout: None until the number of steps is known. plans: how often the clock has set that number. save_seconds: the
-    duration of the last checkpoint. notes: notes for users, kept until they are reported. first_sample: tokens in the
-    validation before the first step, which the later ones then have, too.
+    duration of the last checkpoint. notes: notes for users, kept until they are reported. first_sample: tokens of the
+    validation before the first step.
     """
 
     def __init__(self, trainer: Trainer, setup: Setup, resumed: RunProgress | None, began: float) -> None:
@@ -243,9 +243,7 @@ class Timetable:
         return self.layout.sample if self.layout is not None else self._layout_of(self.trainer.step).sample
 
     def set_first_sample(self) -> int:
-        """Return tokens in the validation before the first step: as in later ones. token_seconds must be known if the
-        budget is in minutes.
-        """
+        """Return tokens in the validation before the first step, and so in later ones."""
         sample, token_seconds = self.sample(), self.pace.token_seconds
         if self.layout is None and self.budget and token_seconds and not self.training.valid_sample:
             share = LEARNING_SHARE * self.budget / (VALIDATIONS + 1)

@@ -218,24 +218,18 @@ def next_tokens(
 
     show.check()
     with progress_bar() as progress:
-        names = names_of((model, *also))
-        paths = dict(zip(names, (model, *also), strict=True))
-        models = {
-            name: open_model(path, tokenizer, markers, progress, kind=CausalModel) for name, path in paths.items()
-        }
-        opened = models[names[0]]
-        if also:
-            side_by_side = rows("next")["several"].get()(models, prompt, top)
-        else:
-            pairs = opened.next(prompt, top)
+        names = names_of(paths := (model, *also))
+        opened = [open_model(path, tokenizer, markers, progress, kind=CausalModel) for path in paths]
+        models = dict(zip(names, opened, strict=True))
+        found = rows("next")["several"].get()(models, prompt, top) if also else opened[0].next(prompt, top)
         for name, one in models.items():
             _note_unknown_words(one, prompt, who=name if also else "the model")
     if also:
-        show.show(side_by_side)
+        show.show(found)
         return
-    shown = opened.tokenizer.read_tokens([token.encode() for token, _ in pairs])
-    cells = [[token, f"{p:.6f}", f"{-math.log2(p):.2f}"] for token, (_, p) in zip(shown, pairs, strict=True)]
-    records = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
+    shown = opened[0].tokenizer.read_tokens([token.encode() for token, _ in found])
+    cells = [[token, f"{p:.6f}", f"{-math.log2(p):.2f}"] for token, (_, p) in zip(shown, found, strict=True)]
+    records = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in found]
     show.show(table(text_table(["token", "probability", "bits"], cells), records))
 
 
