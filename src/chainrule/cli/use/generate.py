@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from itertools import count
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
@@ -221,7 +221,7 @@ def next_tokens(
         names = names_of(paths := (model, *also))
         opened = [open_model(path, tokenizer, markers, progress, kind=CausalModel) for path in paths]
         models = dict(zip(names, opened, strict=True))
-        found = rows("next")["several"].get()(models, prompt, top) if also else opened[0].next(prompt, top)
+        found: Any = rows("next")["several"].get()(models, prompt, top) if also else opened[0].next(prompt, top)
         for name, one in models.items():
             _note_unknown_words(one, prompt, who=name if also else "the model")
     if also:
