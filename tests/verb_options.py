@@ -161,7 +161,7 @@ VERBS = {
     "classify": {"MODEL", "TEXT", "--data", "--markers", "--page", *RESULT} | {"--label-field"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", *RESULT},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
-    | {"--markers", "--overwrite"}
+    | {"--prompt", "--prompt-name", "--dimensions", "--markers", "--overwrite"}
     | READING,
     "nearest": {"MODEL", "SENTENCE", "TEXT", "--top", "--layer", "--pooling", "--markers", *RESULT}
     | {"--restrict", "--contexts"}
