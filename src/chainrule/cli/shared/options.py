@@ -48,7 +48,8 @@ def _integers(type_: Any, tokens: Sequence[Token]) -> Any:
         try:
             numbers.append(whole_number_of(token.value))
         except ValueError:
-            advice = "; put texts before it" if is_several else ""
+            has_commas = "," in token.value
+            advice = "; put spaces between them" if has_commas else "; put texts before it" if is_several else ""
             message = f"{token.keyword or 'The value'} takes whole numbers, not {token.value}{advice}."
             raise CycloptsError(msg=message) from None
     return tuple(numbers) if is_several else numbers[0]
