@@ -7,6 +7,7 @@ from typing import Literal
 
 from chainrule.base.options import Options, changed, check_settings, option
 from chainrule.decoding.config import Limits, SamplingConfig
+from chainrule.errors import SettingError
 
 Unit = Literal["text", "word", "token"]
 Pooling = Literal["mean", "max", "first", "last"]
@@ -31,12 +32,25 @@ class EmbeddingConfig:
     pooling: Pooling | None = option(
         None, "how to combine the vectors of several tokens; by default their mean, or a sentence encoder's own"
     )
+    prompt: str | None = option(None, "a text to put before each text, as a sentence encoder was trained: query: ")
+    prompt_name: str | None = option(None, "one of the prompts in the model's files, such as query or document")
+    dimensions: int | None = option(
+        None, "keep the first numbers of a sentence encoder's vectors (Matryoshka embeddings)", least=1
+    )
     precision: VectorPrecision = option(
         "float32", "bfloat16 keeps three digits and takes half the time on processors that support it"
     )
 
     def __post_init__(self) -> None:
         check_settings(self)
+        of_texts = [name for name in ("prompt", "prompt_name", "dimensions") if getattr(self, name) is not None]
+        if of_texts and (self.unit != "text" or self.pooling is not None):
+            raise SettingError(
+                f"{of_texts[0]} is for the vectors of whole texts by a sentence encoder; leave it out, or pooling and "
+                "units of words and tokens"
+            )
+        if self.prompt is not None and self.prompt_name is not None:
+            raise SettingError("prompt and prompt_name both say what to put before a text; leave one out")
 
 
 @dataclass(frozen=True, kw_only=True)

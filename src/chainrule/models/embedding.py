@@ -46,18 +46,32 @@ class Embedded(NamedTuple):
         return [self.text[start:stop] for start, stop in self.spans]
 
 
-def embed(embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config: EmbeddingConfig) -> Iterator[Embedded]:
-    """Yield the encoded documents, in order. A text without tokens has a vector of zeros. Raises SettingError."""
+def embed(
+    embedder: Embedder, tokenizer: Tokenizer, encoded: Encoded, config: EmbeddingConfig, prompt: str = ""
+) -> Iterator[Embedded]:
+    """Yield the encoded documents, in order. A text without tokens has a vector of zeros.
+
+    prompt: what stands before each of them, which is no part of the text. Raises SettingError.
+    """
     units = units_of(tokenizer, encoded, config.unit)
     sequences, bfloat16 = documents_of(encoded.ids), config.precision == "bfloat16"
     if not sequences:
         return
     if config.unit == "text" and config.pooling is None:
-        of_texts = embedder.text_vectors(sequences, config.layer, bfloat16=bfloat16)
+        of_texts = embedder.text_vectors(sequences, config.layer, dimensions=config.dimensions, bfloat16=bfloat16)
         if of_texts is not None:
+            before = next(units_of(tokenizer, tokenizer.encode_texts([prompt]), "text").by_document()).text
             for document, vector, is_cut in zip(units.by_document(), *of_texts, strict=True):
-                yield Embedded(document.text, document.spans, vector[None], bool(is_cut))
+                text, spans = document.text, document.spans
+                if prompt:
+                    text = text.removeprefix(before).lstrip()
+                    spans = [(0, len(text))]
+                yield Embedded(text, spans, vector[None], bool(is_cut))
             return
+    if prompt or config.dimensions is not None:
+        raise SettingError(
+            "a prompt and dimensions are for sentence encoders, and this network is none; leave them out"
+        )
     vectors = embedder.vectors(sequences, config.layer, bfloat16=bfloat16)
     pooled = _pooled(np.concatenate(vectors), units, config)
     for document in units.by_document():
