@@ -65,7 +65,8 @@ def row_lines(columns: Mapping[str, Any], delimiter: str) -> UInt8[ndarray, " by
     room = SPARE
     for values in columns.values():
         if isinstance(values, Texts):
-            arrays = [np.ascontiguousarray(array) for array in (values.text, values.starts, values.stops)]
+            text = np.concatenate([values.text, np.zeros(SPARE, np.uint8)])
+            arrays = [np.ascontiguousarray(array) for array in (text, values.starts, values.stops)]
             kinds.append(TEXT)
             room += 3 * len(values) + 2 * int((values.stops - values.starts).sum())
         else:

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chainrule.base.intrinsics import array_at, eight_bytes, high_product, put_eight_bytes
+from chainrule.base.intrinsics import array_at, eight_bytes, high_product, put_eight_bytes, trailing_zeros
 from chainrule.base.jit import allocating_kernel, kernel
 
 Array = NDArray[Any]
 
 WHOLE, FLOAT, TRUTH, TEXT = range(4)  # the kinds of columns
 CELL_ROOM = 26  # bytes of a cell that is no text, with its delimiter, at most
-SPARE = 24  # bytes that may be stored beyond the last cell
+SPARE = 24  # bytes that may be stored beyond the last cell, or read beyond a text
 _NEWLINE, _RETURN, _QUOTE, _PLUS, _MINUS, _POINT, _ZERO, _E = 10, 13, 34, 43, 45, 46, 48, 101
-_TRUE, _FALSE = (np.frombuffer(word, np.uint8) for word in (b"TRUE", b"FALSE"))
+_TRUE, _FALSE = (np.uint64(int.from_bytes(word, "little")) for word in (b"TRUE", b"FALSE"))
 _INF, _NAN = (np.frombuffer(word, np.uint8) for word in (b"inf", b"nan"))
 
 
@@ -30,7 +30,7 @@ def write_rows(kinds: Array, addresses: Array, rows: int, delimiter: int, out: A
 
     kinds: of the columns. addresses: a row for each column: of its values, which are int64, float64 or bool; or of its
     text, and of where each of its cells starts and stops in that. `out` needs CELL_ROOM bytes for each cell, and twice
-    those of the texts; and SPARE.
+    those of the texts; and SPARE, as a text has after its end.
     """
     size = 0
     scratch = np.empty(48, np.uint8)
@@ -41,7 +41,9 @@ def write_rows(kinds: Array, addresses: Array, rows: int, delimiter: int, out: A
             if kind == WHOLE:
                 size = _write_whole(array_at(address, rows, np.int64)[row], out, size)
             elif kind == TRUTH:
-                size = _copy(_TRUE if array_at(address, rows, np.bool_)[row] else _FALSE, out, size)
+                is_true = array_at(address, rows, np.bool_)[row]
+                put_eight_bytes(out, size, _TRUE if is_true else _FALSE)
+                size += 4 if is_true else 5
             elif kind == FLOAT:
                 bits = array_at(address, rows, np.uint64)[row]
                 if start >= 0 and bits == last:
@@ -55,7 +57,7 @@ def write_rows(kinds: Array, addresses: Array, rows: int, delimiter: int, out: A
             else:
                 begin = array_at(addresses[column, 1], rows, np.int64)[row]
                 end = array_at(addresses[column, 2], rows, np.int64)[row]
-                size = _write_text(array_at(address, end, np.uint8), begin, end, delimiter, out, size)
+                size = _write_text(array_at(address, end + SPARE, np.uint8), begin, end, delimiter, out, size)
             out[size] = delimiter
             size += 1
         out[size - 1] = _NEWLINE
@@ -77,14 +79,17 @@ def join_texts(text: Array, starts: Array, stops: Array, offsets: Array, out: Ar
 @kernel
 def _write_text(text: Array, start: int, stop: int, delimiter: int, out: Array, at: int) -> int:
     """Write a cell, with quotation marks if it has one, a delimiter or a line end (RFC 4180)."""
-    size, plain = at, True
-    for i in range(start, stop):
-        byte = text[i]
-        out[size] = byte
-        size += 1
-        plain &= byte != _QUOTE and byte != delimiter and byte != _NEWLINE and byte != _RETURN
-    if plain:
-        return size
+    marked = _U0
+    for i in range(start, stop, 8):
+        eight = eight_bytes(text, i)
+        put_eight_bytes(out, at + i - start, eight)
+        if stop - i < 8:
+            eight &= (_U1 << np.uint64(8 * (stop - i))) - _U1
+        for mark in (_QUOTE, delimiter, _NEWLINE, _RETURN):
+            other = eight ^ (_ONES * np.uint64(mark))  # has a byte of zero where the mark is
+            marked |= (other - _ONES) & ~other & _HIGH
+    if marked == _U0:
+        return at + stop - start
     out[at] = _QUOTE
     size = at + 1
     for i in range(start, stop):
@@ -114,20 +119,24 @@ def _write_whole(number: int, out: Array, at: int) -> int:
 
 @kernel
 def _write_digits(number: int, out: Array, at: int) -> int:
-    if number < 10:
-        out[at] = _ZERO + number
-        return at + 1
-    length, limit = 2, 100
-    while number >= limit and length < 19:
-        length += 1
-        limit *= 10
-    for i in range(at + length - 1, at - 1, -1):
-        out[i] = _ZERO + number % 10
-        number //= 10
-    return at + length
+    if number >= 100_000_000:
+        at = _write_digits(number // 100_000_000, out, at)
+        put_eight_bytes(out, at, _eight_digits(np.uint64(number % 100_000_000)))
+        return at + 8
+    digits = _eight_digits(np.uint64(number))
+    zeros = min(_leading_zeros(digits), 7)
+    put_eight_bytes(out, at, digits >> np.uint64(8 * zeros))
+    return at + 8 - zeros
+
+
+@kernel
+def _leading_zeros(digits: int) -> int:
+    """Return how many of eight ASCII digits, the first in the lowest byte, are zeros before another digit."""
+    return trailing_zeros(digits ^ _ZEROS) >> 3
 
 
 _U0, _U1, _U2, _U4, _U10, _U40 = map(np.uint64, (0, 1, 2, 4, 10, 40))
+_ONES, _HIGH, _ZEROS = (np.uint64(byte * (2**64 // 255)) for byte in (0x01, 0x80, _ZERO))
 _SIGN, _HIDDEN = np.uint64(1 << 63), np.uint64(1 << 52)
 _MOST_POSITIONAL, _LEAST_POSITIONAL = 16, -3  # where the point is in numbers without an exponent
 _LEAST_POWER = -292  # of ten, that a float64 needs
@@ -213,10 +222,12 @@ def _spell(digits: int, scratch: Array) -> int:
     high = rest // low
     put_eight_bytes(scratch, 8, _eight_digits(rest - high * low))
     put_eight_bytes(scratch, 0, _eight_digits(high))
-    first = 0
-    while scratch[first] == _ZERO and first < 23:
-        first += 1
-    return 24 - first
+    zeros = _leading_zeros(_eight_digits(high))
+    if zeros == 8:
+        zeros += _leading_zeros(eight_bytes(scratch, 8))
+    if zeros == 16:
+        zeros += _leading_zeros(eight_bytes(scratch, 16))
+    return 24 - zeros
 
 
 @kernel
@@ -227,7 +238,7 @@ def _eight_digits(number: int) -> int:
     hundreds = (fours * np.uint64(5243) >> np.uint64(19)) & np.uint64(0x0000007F0000007F)
     twos = hundreds | (fours - hundreds * np.uint64(100)) << np.uint64(16)
     tens = (twos * np.uint64(103) >> _U10) & np.uint64(0x000F000F000F000F)
-    return (tens | (twos - tens * _U10) << np.uint64(8)) + np.uint64(0x3030303030303030)
+    return (tens | (twos - tens * _U10) << np.uint64(8)) + _ZEROS
 
 
 @kernel

@@ -309,7 +309,9 @@ def _parquet_rows(
                 f"{path}: a field has values of several types: {' '.join(str(error).split())}; give it one type, or "
                 "the file a name that ends in .jsonl"
             ) from error
-        writer = writer or parquet.ParquetWriter(file, table.schema)
+        if writer is None:  # the values of floats rarely repeat, so that a dictionary of them takes time and room
+            shared = [own.name for own in table.schema if not pyarrow.types.is_floating(own.type)]
+            writer = parquet.ParquetWriter(file, table.schema, use_dictionary=shared)
         writer.write_table(table)
         written, count = written + count, 0
         for parts in waiting.values():
