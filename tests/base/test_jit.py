@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numba
 import pytest
-from compile_kernels import PRODUCTS, kernels, recorded, types_of, written
+from compile_kernels import PRODUCTS, kernels, recorded, written
 from numba.types import Array, Tuple, UniTuple, boolean, float64, int32, int64, uint8
 
 from chainrule.base import jit
-from chainrule.base.jit import is_first_run, kernel
+from chainrule.base.jit import is_first_run, kernel, types_of
 
 WAIT = 30  # seconds, for what happens at once unless something is wrong
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -78,6 +79,38 @@ def test_a_diagram_is_legible(name: str) -> None:
     assert len(root.findall(".//{*}rect")) == 1 + len(diagram.boxes) + len(diagram.frames)
 
 
+@pytest.mark.parametrize("name", [*NETWORKS, *PAIRS])
+def test_no_arrow_crosses_a_label_of_a_frame(name: str) -> None:
+    diagram, _ = drawn(name)
+    for frame in diagram.frames:
+        lines = diagram.label_lines(frame)
+        right, top = frame.left + 6.2 * max(map(len, lines)), frame.top - 15 * len(lines)
+        for arrow in diagram.arrows:
+            for (x1, y1), (x2, y2) in pairwise(arrow):
+                beside = max(x1, x2) < frame.left or min(x1, x2) > right
+                assert beside or max(y1, y2) <= top or min(y1, y2) >= frame.top, (frame.label, arrow)
+        assert not any(
+            box.left < right and frame.left < box.left + box.width and top < box.bottom and box.top < frame.top
+            for box in diagram.boxes
+        )
+
+
+@pytest.mark.parametrize("name", ["transformer", "gpt2", "palm", "vaswani", "masked"])
+def test_a_residual_line_stays_in_its_block(name: str) -> None:
+    diagram, _ = drawn(name)
+    [frame] = diagram.frames
+    residuals = [arrow for arrow in diagram.arrows if len(arrow) == 4]
+    assert residuals
+    for x, y in [point for arrow in residuals for point in arrow]:
+        assert frame.left < x < frame.left + frame.width
+        assert frame.top < y < frame.top + frame.height
+
+
+@pytest.mark.parametrize("name", ["lstm", "lstmn", "gru"])
+def test_a_recurrent_network_fits_a_page(name: str) -> None:
+    assert float(ElementTree.fromstring(drawn(name)[0].svg()).get("width") or 0) < 700
+
+
 @pytest.mark.parametrize("name", ["transformer", "gpt2", "palm", "vaswani"])
 def test_the_numbers_of_a_transformer_add_up(name: str) -> None:
     diagram, parameters = drawn(name)
@@ -98,7 +131,7 @@ def test_a_recurrent_network_has_three_views_a_loop_a_column_for_each_step_and_a
     """The loop was missing."""
     diagram, _ = drawn("lstm")
     texts = [box.text for box in diagram.boxes]
-    assert texts.count("LSTM 1") == texts.count("LSTM 2") == 1 + 4
+    assert texts.count("LSTM 1") == texts.count("LSTM 2") == 1 + 3
     for name in ("LSTM 1", "LSTM 2"):
         box = next(box for box in diagram.boxes if box.text == name)
         loops = [

@@ -133,7 +133,7 @@ def test_the_first_run_says_why_it_takes_long(
     further = {"evaluate": [heldout], "score": [heldout], "generate": ["--seed", 1]}
     result = chainrule(verb, model, *further.get(verb, []))
     assert result.status == 0
-    assert result.err == "note: compiling for this machine; this happens once and takes up to half a minute\n"
+    assert result.err == "note: compiling for this machine; this happens once and takes 5 to 20 seconds\n"
 
 
 def test_where_compiled_code_cannot_be_kept_the_note_says_what_to_do(

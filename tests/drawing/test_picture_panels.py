@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import numpy as np
 
-from chainrule.drawing.charts import Panel, panels_figure
+from chainrule.drawing.plots import svg_of
+from chainrule.features.vision.attention_page import Panel, panels_figure
 
 
 def test_long_names_are_broken_into_lines() -> None:
@@ -18,3 +21,11 @@ def test_long_names_are_broken_into_lines() -> None:
     assert "\n" in title
     assert other == "<b>"
     assert figure.get_figheight() > short.get_figheight() + 0.4
+
+
+def test_photographs_keep_their_colours_in_the_dark() -> None:
+    pixels = np.zeros((10, 30, 3), np.uint8)
+    svg = svg_of(panels_figure("a picture", [("row", [Panel("a", pixels), Panel("b", pixels)])]))
+    images = ElementTree.fromstring(svg).findall(".//{*}image")
+    assert [image.get("class") for image in images] == ["photograph"] * 2
+    assert ".drawing image:not(.photograph) { filter: invert" in svg

@@ -112,7 +112,7 @@ def test_all_labels_are_there_and_none_is_markup() -> None:
     assert "<b>" not in svg
 
 
-def test_a_long_name_is_cut_in_the_legend_alone() -> None:
+def test_a_long_name_is_shortened_beside_its_line_alone() -> None:
     name = "folder/" * 40 + "model"
     svg = svg_of(line_plot("t", [Line(label=name, x=[0], y=[1])], SECONDS, BITS))
     assert f"…{name[-59:]}" in texts(svg)

@@ -1,6 +1,6 @@
 """Atomic replacement of files: a failure or a kill at any moment leaves the old file or the new one.
 
-Also reading small files, compression, checks that a path can be written, and locking and syncing of folders.
+Also reading small files and JSON, compression, checks that a path can be written, and locking and syncing of folders.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import bz2
 import codecs
 import errno
 import gzip
+import json
 import lzma
+import math
 import os
 import secrets
 import stat
@@ -240,3 +242,22 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse a text in JSON. Raises ValueError, which names the key, where a number is NaN: Python's `json` reads
+    that.
+    """
+    read = json.loads(text)
+    if (key := nan_key(read)) is not None:
+        raise ValueError(f"{key} is NaN; expected a number")
+    return read
+
+
+def nan_key(read: Any, key: str = "") -> str | None:
+    """Return where NaN is in what was read, such as settings.network.dropout; None if there is none."""
+    if isinstance(read, dict | list):
+        entries = read.items() if isinstance(read, dict) else enumerate(read)
+        places = (nan_key(entry, f"{key}.{name}" if key else str(name)) for name, entry in entries)
+        return next((place for place in places if place is not None), None)
+    return key if isinstance(read, float) and math.isnan(read) else None

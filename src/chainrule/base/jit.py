@@ -240,6 +240,16 @@ def specialise(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:
     return entry
 
 
+def compile_for(compiled: Callable[..., Any], arguments: str) -> None:
+    """Compile a kernel for types of arguments, as a list of our own writes them: `(int32[::1], int64,)`."""
+    compiled.compile(types_of(arguments))  # type: ignore[attr-defined]
+
+
+def types_of(arguments: str) -> tuple[types.Type, ...]:
+    """Return the types that a list of our own names."""
+    return eval(arguments, {**vars(types), "bool": types.boolean})
+
+
 def is_first_run() -> bool:
     """Return whether this machine has not compiled any kernel of this version yet."""
     folder = cache_folder()

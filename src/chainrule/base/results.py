@@ -1,10 +1,11 @@
-"""Results of verbs, which show themselves: as text, as JSON and as the rows of a table.
+"""Results of verbs, which show themselves: as text, as JSON, which has no infinity and no NaN, and as rows of a table.
 
 The shell prints a result, writes it as JSON or writes its rows to a file, and knows nothing else of it.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -66,3 +67,24 @@ def row(text: str, record: Mapping[str, Any]) -> Shown:
 def table(text: str, records: Sequence[Mapping[str, Any]]) -> Shown:
     """Return a result that is several rows, shown together: an aligned table, a list of JSON objects, the records."""
     return Shown(text, records, records)
+
+
+def finite(number: float) -> float | None:
+    """Return the number, or None (null in JSON) where it is infinite or NaN."""
+    return number if math.isfinite(number) else None
+
+
+def named_figures(result: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return fields and properties of a result, by name."""
+    return {name: getattr(result, name) for name in names}
+
+
+def finite_figures(value: Any) -> Any:
+    """Return a value for JSON, or several in dictionaries, lists and tuples, with each number passed through
+    `finite`.
+    """
+    if isinstance(value, dict):
+        return {name: finite_figures(own) for name, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_figures(own) for own in value]
+    return finite(value) if isinstance(value, float) else value

@@ -155,7 +155,7 @@ AS_THE_MODEL = SamplingConfig(  # draws from the model's own distribution, whate
 
 def read_schema(path: Path) -> Any:
     """Return the JSON schema of a file. Raises SettingError."""
-    from chainrule.base.json import parse_json
+    from chainrule.base.files import parse_json
 
     data = _read(path)
     try:

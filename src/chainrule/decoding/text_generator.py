@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from chainrule.base.arguments import check_least, check_type
-from chainrule.base.json import finite
 from chainrule.base.progress import Progress, silent
-from chainrule.base.results import Shown, row
+from chainrule.base.results import Shown, finite, row
 from chainrule.base.tables import printable
 from chainrule.decoding.beam import Hypothesis, SearchTree, search, with_greedy
 from chainrule.decoding.config import AS_THE_MODEL, MOST_TEXTS, BeamConfig, Limits, SamplingConfig, first_stop

@@ -7,6 +7,8 @@ negative; `svg` shifts everything into the picture.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
+from textwrap import wrap
 
 from rich.cells import cell_len
 
@@ -14,6 +16,7 @@ from chainrule.drawing.pages import render
 
 WIDTH, HEIGHT, GAP = 264.0, 42.0, 24.0  # of a box, and between boxes
 _MARGIN, _HEAD, _LETTER = 24.0, 70.0, 7.2
+_SMALL, _LINE = 6.2, 15.0  # of labels of frames: the width of a letter, and from one line to the next
 
 
 @dataclass(frozen=True)
@@ -92,28 +95,38 @@ class Diagram:
         right, bottom = max(box.left + box.width for box in inside), max(box.bottom for box in inside)
         self.frames.append(Frame(left, top, right + padding - left, bottom + padding - top, label))
 
+    def label_lines(self, frame: Frame) -> list[str]:
+        """Return the label of a frame in lines that end before an arrow which goes up through its upper side."""
+        up = [
+            x
+            for arrow in self.arrows
+            for (x, one), (_, other) in pairwise(arrow)
+            if min(one, other) < frame.top < max(one, other) and x > frame.left
+        ]
+        return wrap(frame.label, max(12, int((min([*up, frame.left + frame.width]) - frame.left - 8) / _SMALL)))
+
     def svg(self) -> str:
         """Return the drawing as an SVG for light and dark mode."""
-        lefts = [box.left for box in self.boxes] + [frame.left for frame in self.frames]
-        lefts += [x for arrow in self.arrows for x, _ in arrow]
-        tops = [box.top for box in self.boxes] + [frame.top - 16 for frame in self.frames]
-        tops += [y for arrow in self.arrows for _, y in arrow]
-        rights = [box.left + box.width for box in self.boxes]
-        rights += [max(frame.left + frame.width, frame.left + 6.2 * cell_len(frame.label)) for frame in self.frames]
-        rights += [x for arrow in self.arrows for x, _ in arrow]
-        bottoms = [box.bottom for box in self.boxes] + [frame.top + frame.height for frame in self.frames]
-        across, down = _MARGIN - min(lefts), _HEAD - min(tops)
+        points = [point for arrow in self.arrows for point in arrow]
+        parts: tuple[Box | Frame, ...] = (*self.boxes, *self.frames)
+        for part in parts:
+            points += [(part.left, part.top), (part.left + part.width, part.top + part.height)]
+        labels = [self.label_lines(frame) for frame in self.frames]
+        for frame, lines in zip(self.frames, labels, strict=True):
+            points.append((frame.left + _SMALL * max(map(cell_len, lines)), frame.top - _LINE * len(lines)))
+        xs, ys = zip(*points, strict=True)
+        across, down = _MARGIN - min(xs), _HEAD - min(ys)
         words = max(cell_len(self.title) * 1.25, cell_len(self.subtitle)) * _LETTER
         return render(
             "diagram.svg.j2",
             title=self.title,
             subtitle=self.subtitle,
-            width=max(max(rights) + across, words + _MARGIN) + _MARGIN,
-            height=max(bottoms) + down + _MARGIN,
+            width=max(max(xs) + across, words + _MARGIN) + _MARGIN,
+            height=max(ys) + down + _MARGIN,
             across=across,
             down=down,
             boxes=self.boxes,
-            frames=self.frames,
+            frames=list(zip(self.frames, labels, strict=True)),
             paths=["M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) for points in self.arrows],
             kinds=sorted({box.kind for box in self.boxes}),
         )

@@ -13,7 +13,8 @@ import re
 import warnings
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
 from xml.etree import ElementTree
 
 import numpy as np
@@ -22,6 +23,7 @@ from rich.cells import cell_len
 from chainrule.base.files import check_new_file, replace_file
 from chainrule.base.tables import cell
 from chainrule.drawing.colours import COLOURS, GRID, INK, LINES, PAPER, QUIET
+from chainrule.drawing.line_names import write_names
 from chainrule.drawing.pages import render, xml_text
 from chainrule.errors import SettingError, installing
 
@@ -35,11 +37,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES = (".pdf", ".png", ".svg")
-WIDTH, HEIGHT, LEGEND_ROW = 6.8, 3.5, 0.21  # inches
+WIDTH, HEIGHT = 6.8, 3.5  # inches
 _LETTER = 0.078  # the width of a letter, in inches
-_LONGEST = 60  # the most columns of a name in the legend
+_LONGEST = 60  # the most columns of a name beside a line
+_AT_END = 28  # columns of names that are a part of WIDTH
+_NO_GLYPH = "Glyph .* missing from font"  # a warning: names may be in any script
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", (0, (5, 2.5)), (0, (1, 1.5)))
+PHOTOGRAPH = (
+    "photograph"  # the identifier of an image that keeps its colours in the dark; those of figures are inverted
+)
 # Without dates and versions, so that equal plots are equal files.
 _METADATA: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -62,13 +69,15 @@ class Line:
     """Points that are joined in order; the line breaks where y is not finite.
 
     look: an index that selects colour, marker and dashes, so that a line looks the same in several plots; by default,
-    its index in the plot. intervals: the lower and the upper bound of each y, drawn as upright bars.
+    its index in the plot. style: quiet lines are thin and grey; fits, through points of others, have no markers.
+    intervals: the lower and the upper bound of each y, drawn as upright bars.
     """
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
     look: int | None = None
+    style: Literal["plain", "quiet", "fit"] = "plain"
     intervals: Sequence[tuple[float, float]] = ()
 
 
@@ -134,29 +143,23 @@ def line_plot(
     from matplotlib.ticker import MaxNLocator
 
     names = [_short(xml_text(name)) for name in (*(line.label for line in lines), *levels)]
-    columns = max(1, int((WIDTH - 0.2) / (_LETTER * max(map(cell_len, names)) + 0.6)))
-    rows = -(-len(names) // columns)
-    with rc_context({"text.parse_math": False, "axes.formatter.use_mathtext": False}):
-        figure = Figure(figsize=(WIDTH, HEIGHT + LEGEND_ROW * rows), layout="constrained", facecolor=PAPER.light)
+    longest = max(map(cell_len, names))
+    size = (WIDTH + _LETTER * max(0, longest - _AT_END), max(HEIGHT, 0.9 + 0.165 * len(names)))
+    with rc_context({"text.parse_math": False, "axes.formatter.use_mathtext": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=_NO_GLYPH)
+        figure = Figure(figsize=size, layout="constrained", facecolor=PAPER.light)
         axes = figure.add_subplot(facecolor=PAPER.light)
         axes.set_title(xml_text(title), loc="left", fontsize=11, fontweight="bold", color=INK.light)
         for i, line in enumerate(lines):
             _draw(axes, i if line.look is None else line.look, line)
+        _widen_hidden(axes, lines, is_log=y.log)
         for i, (name, value) in enumerate(levels.items()):
             dashes = _DASHES[i % len(_DASHES)]
-            axes.axhline(value, color=QUIET.light, linestyle=dashes, linewidth=1.5, label=xml_text(name))
-        _frame(axes, x, y)
+            axes.axhline(value, color=INK.light, linestyle=dashes, linewidth=1.5, label=xml_text(name))
+        _frame(axes, x, y, WIDTH - 1.1 - _LETTER * min(longest, _AT_END))
         if not (x.log or x.categories) and all(float(value).is_integer() for line in lines for value in line.x):
             axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-        figure.legend(
-            axes.lines,
-            names,
-            loc="outside lower left",
-            ncols=columns,
-            frameon=False,
-            fontsize=9,
-            labelcolor=QUIET.light,
-        )
+        write_names(figure, axes, names)
     return figure
 
 
@@ -201,7 +204,7 @@ def _saved(figure: Figure, kind: str) -> bytes:
         rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "pdf.fonttype": 42, "path.simplify": False}),
         warnings.catch_warnings(),
     ):
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # names may be in any script
+        warnings.filterwarnings("ignore", message=_NO_GLYPH)
         figure.savefig(file, format=kind, dpi=200, metadata=_METADATA[kind])
     return file.getvalue()
 
@@ -215,33 +218,54 @@ def _check(axis: Axis, values: Sequence[float]) -> None:
         raise SettingError(f"{axis.label}: a logarithmic axis cannot show {min(finite):g}; expected values above 0")
 
 
+def _widen_hidden(axes: Axes, lines: Sequence[Line], *, is_log: bool) -> None:
+    """Widen each line where later ones run along it, so that it is seen on both sides of them."""
+    from matplotlib.collections import LineCollection
+
+    points = [[(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)] for line in lines]
+    scaled = [{x: math.log(y) if is_log else y for x, y in line} for line in points]
+    values = [value for line in scaled for value in line.values()] or [0.0]
+    near = 0.01 * (max(values) - min(values))
+    shown = [i for i, line in enumerate(lines) if line.style == "plain"]
+    for i in shown:
+        for ends in pairwise(points[i]):
+            later = [scaled[j] for j in shown if j > i]
+            above = sum(all(abs(scaled[i][x] - line.get(x, math.inf)) <= near for x, _ in ends) for line in later)
+            if above:
+                colour, width = axes.lines[i].get_color(), 1.5 + 2.5 * above
+                axes.add_collection(LineCollection([ends], color=colour, linewidth=width, zorder=1.95, clip_on=False))
+
+
 def _draw(axes: Axes, look: int, line: Line) -> None:
+    colour = LINES[look % len(LINES) if line.style == "plain" else -1].light
     if line.intervals:
         lows, highs = zip(*line.intervals, strict=True)
-        axes.vlines(line.x, lows, highs, color=LINES[look % len(LINES)].light, linewidth=1, clip_on=False)
+        axes.vlines(line.x, lows, highs, color=colour, linewidth=1, clip_on=False)
+    quiet = line.style != "plain"
     axes.plot(
         line.x,
         [y if math.isfinite(y) else math.nan for y in line.y],
-        color=LINES[look % len(LINES)].light,
-        linestyle=_DASHES[look // len(LINES) % len(_DASHES)],
-        marker=_MARKERS[look % len(_MARKERS)],
-        markersize=6,
+        color=colour,
+        linestyle="-" if quiet else _DASHES[look // len(LINES) % len(_DASHES)],
+        marker={"plain": _MARKERS[look % len(_MARKERS)], "quiet": ".", "fit": "None"}[line.style],
+        markersize=2 if quiet else 6,
         markeredgewidth=0,
-        linewidth=1.5,
+        linewidth=0.6 if line.style == "quiet" else 1.5,
         clip_on=False,
         gid=f"line-{len(axes.lines)}",
         label=xml_text(line.label),
+        zorder=1.9 if quiet else 2,
     )
 
 
-def _frame(axes: Axes, x: Axis, y: Axis) -> None:
-    """Draw the grid, ticks and labels."""
+def _frame(axes: Axes, x: Axis, y: Axis, width: float) -> None:
+    """Draw the grid, ticks and labels. width: that of the axes, in inches."""
     axes.fmt_xdata = "{:.4g}".format
     axes.set(xscale="log" if x.log else "linear", yscale="log" if y.log else "linear")
     axes.tick_params(which="both", color=QUIET.light, labelcolor=QUIET.light, labelsize=9)
     for axis, drawn in ((x, axes.xaxis), (y, axes.yaxis)):
         drawn.set_label_text(xml_text(axis.label), color=QUIET.light, fontsize=9)
-        _set_ticks(axes, axis, drawn)
+        _set_ticks(axes, axis, drawn, width)
     axes.grid(axis="y", color=GRID.light, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -249,14 +273,14 @@ def _frame(axes: Axes, x: Axis, y: Axis) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
+def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis, width: float) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, ScalarFormatter
 
     if axis.categories:
         names = [xml_text(name) for name in axis.categories]
-        if _needed_width(names) > 1:
+        if _needed_width(names) > width:
             names = [name.replace(" ", "\n") for name in names]
-        step = max(1, math.ceil(_needed_width(names)))  # so that names do not overlap
+        step = max(1, math.ceil(_needed_width(names) / width))  # so that names do not overlap
         drawn.set_ticks(range(0, len(names), step), names[::step])
         axes.set_xlim(-0.5, len(names) - 0.5)
         axes.fmt_xdata = lambda position: names[round(position)]
@@ -270,11 +294,8 @@ def _set_ticks(axes: Axes, axis: Axis, drawn: DrawnAxis) -> None:
 
 
 def _needed_width(names: Sequence[str]) -> float:
-    """Return the width that all names would need if each were as wide as the widest, as a share of the available
-    width.
-    """
-    widest = max(cell_len(line) for name in names for line in name.split("\n"))
-    return len(names) * (_LETTER * widest + 0.1) / (WIDTH - 0.8)
+    """Return the inches that all names would need if each were as wide as the widest."""
+    return len(names) * (_LETTER * max(cell_len(line) for name in names for line in name.split("\n")) + 0.1)
 
 
 def _short(name: str) -> str:
@@ -297,9 +318,9 @@ def restyle(svg: bytes, figure: Figure) -> str:
     referred = set(re.findall(r'(?:href="#|url\(#)([^")]+)', ElementTree.tostring(root, encoding="unicode")))
     used: dict[str, None] = {}
     for element in root.iter():
+        used |= dict.fromkeys(_classes(element))
         if element.get("id") not in referred:
             element.attrib.pop("id", None)
-        used |= dict.fromkeys(_classes(element))
     title = figure.axes[0].get_title(loc="left")
     root.attrib |= {
         "xmlns": "http://www.w3.org/2000/svg",
@@ -325,6 +346,8 @@ def _classes(element: Element) -> Iterator[str]:
     style = dict(part.split(": ", 1) for part in element.attrib.pop("style", "").split("; ") if part)
     style.pop("font-family", None)
     element.attrib |= style
+    if element.get("id") == PHOTOGRAPH:
+        element.set("class", PHOTOGRAPH)
     names = {kind: _NAMES[style[kind]] for kind in ("fill", "stroke") if style.get(kind) in _NAMES}
     if names:
         element.set("class", " ".join(f"{kind}-{name}" for kind, name in names.items()))

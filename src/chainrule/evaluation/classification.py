@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from chainrule.base.json import finite, named_figures
+from chainrule.base.results import finite, named_figures
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.json import finite, finite_figures, named_figures
+from chainrule.base.results import finite, finite_figures, named_figures
 from chainrule.drawing.pages import html_table
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.protocol import END

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.json import finite
+from chainrule.base.results import finite
 from chainrule.drawing.score_line_kernels import LARGEST, NUMBERS_ROOM, write_sentences
 
 if TYPE_CHECKING:

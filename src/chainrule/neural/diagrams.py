@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Shapes = Mapping[str, Sequence[int]]
 
-STEPS = 4  # time steps that an unrolled network is drawn with
+STEPS, WORDS = 3, 4  # time steps of an unrolled network; words of a window, at most
 
 
 def draw_transformer(name: str, config: TransformerConfig, shapes: Shapes) -> Diagram:
@@ -35,9 +35,10 @@ def draw_transformer(name: str, config: TransformerConfig, shapes: Shapes) -> Di
     below = _block(diagram, below, config, shapes)
     blocks = f"{config.layers} block{'s' * (config.layers > 1)} of {_sum_of(shapes, 'encoder.blocks.0.'):,} parameters"
     diagram.frame(first, blocks, 20)
+    gap, note = GAP + 36, _output_note(size, width, config.tied, shapes)  # with a place for the label of the frame
     if config.norm_place == "pre":
-        below = put_above(diagram, below, _norm(config.norm), "", kind="pruned", gap=GAP + 26)
-    output = put_above(diagram, below, "output", _output_note(size, width, config.tied, shapes), gap=GAP + 20)
+        below, gap = put_above(diagram, below, _norm(config.norm), "", kind="pruned", gap=gap), GAP
+    output = put_above(diagram, below, "output", note, gap=gap)
     meaning = "P(masked token)" if config.is_masked else "P(next token)"
     put_above(diagram, output, f"softmax: {meaning}", f"(B, T, V {size:,})", kind="best")
     return diagram
@@ -96,16 +97,16 @@ def draw_recurrent(name: str, config: RecurrentConfig, shapes: Shapes) -> Diagra
     """Return three views: as a loop, unrolled over a few steps, and one cell."""
     diagram = titled_diagram(name, _kind(config), shapes)
     size, _ = shapes["embedding.weight"]
-    across, wide = 150.0, 104.0
+    across, wide = 140.0, 104.0
     cell = {"rnn_tanh": "tanh", "rnn_relu": "ReLU"}.get(config.cell, config.cell.upper())
-    token = diagram.box(-2 * across, 0, "w", "", width=wide, kind="pruned")
+    token = diagram.box(-wide - 82, 0, "w", "", width=wide, kind="pruned")
     below = put_above(diagram, token, "vector", f"{config.input_width}", width=wide)
     for layer in range(config.layers):
         below = put_above(diagram, below, f"{cell} {layer + 1}", f"state {config.width}", width=wide)
         _loop(diagram, below)
     output = put_above(diagram, below, "softmax", f"V {size:,}", width=wide, kind="best")
     put_above(diagram, output, "P(next word | ...)", "", width=wide + 40, kind="finished")
-    diagram.frame(0, "as a loop", 30)
+    diagram.frame(0, "as a loop", 18)
     unrolled = len(diagram.boxes)
     for step in range(STEPS):
         left = step * across
@@ -120,8 +121,8 @@ def draw_recurrent(name: str, config: RecurrentConfig, shapes: Shapes) -> Diagra
         put_above(diagram, output, f"P(w{step + 2} | ...)", "", width=wide, kind="finished")
     layers = "; ".join(f"layer {i + 1}{size_of_each(shapes, f'encoder.layers.{i}.')}" for i in range(config.layers))
     diagram.frame(unrolled, f"the same weights at each step: {layers}", 18)
-    first = len(diagram.boxes)
-    _cell(diagram, STEPS * across + 90, config)
+    first, is_lstm = len(diagram.boxes), config.cell == "lstm"
+    _cell(diagram, diagram.frames[0].left + (32 if is_lstm else 18), 330 if is_lstm else 250, config)
     past = f"; h and c are averages of its last {config.intra_attention} by attention" if config.intra_attention else ""
     diagram.frame(first, f"a cell: {cell}{past}", 18)
     return diagram
@@ -134,17 +135,16 @@ def _loop(diagram: Diagram, box: Box) -> None:
     diagram.arrow(*around, (left - 18, box.centre), (left, box.centre))
 
 
-def _cell(diagram: Diagram, left: float, config: RecurrentConfig) -> None:
-    """Draw the inside of a cell: gates, from x and h below to the new state on the right."""
+def _cell(diagram: Diagram, left: float, bottom: float, config: RecurrentConfig) -> None:
+    """Draw the inside of a cell from this corner: gates, from x and h below to the new state on the right."""
     width = config.width
     gates = {
         "lstm": ("f: sigmoid", "i: sigmoid", "g: tanh", "o: sigmoid"),
         "gru": ("r: sigmoid", "z: sigmoid", "n: tanh"),
     }.get(config.cell, (f"{'tanh' if config.cell == 'rnn_tanh' else 'ReLU'}(W x + U h)",))
     wide = 92.0 if len(gates) > 1 else 150.0
-    inputs = diagram.box(
-        left, 0, "x, h", f"{config.input_width} + {width}", kind="pruned", width=len(gates) * (wide + 14) - 14
-    )
+    note, whole = f"{config.input_width} + {width}", len(gates) * (wide + 14) - 14
+    inputs = diagram.box(left, bottom, "x, h", note, kind="pruned", width=whole)
     boxes = []
     for i, gate in enumerate(gates):
         boxes.append(diagram.box(left + i * (wide + 14), inputs.top - GAP, gate, f"{width}", width=wide))
@@ -173,9 +173,7 @@ def _cell(diagram: Diagram, left: float, config: RecurrentConfig) -> None:
         diagram.arrow((out.left + 20, out.centre), (out.left + 38, out.centre), (out.left + 38, state.bottom))
     else:
         formula = "(1 - z) n + z h" if config.cell == "gru" else ""
-        state = diagram.box(
-            left, top, f"h' = {formula}" if formula else "h'", f"{width}", kind="best", width=inputs.width
-        )
+        state = diagram.box(left, top, f"h' = {formula}" if formula else "h'", f"{width}", kind="best", width=whole)
         for box in boxes:
             diagram.arrow((box.middle, box.top), (box.middle, state.bottom))
 
@@ -184,7 +182,7 @@ def draw_feedforward(name: str, config: FeedforwardConfig, shapes: Shapes) -> Di
     """Return the vectors of the window side by side, and the layers on them."""
     diagram = titled_diagram(name, _kind(config), shapes)
     size, _ = shapes["embedding.weight"]
-    shown = min(config.window, STEPS)
+    shown = min(config.window, WORDS)
     wide = (WIDTH - 12 * (shown - 1)) / shown
     names = [f"w{i - shown}" if i - shown else "" for i in range(shown)]
     if config.window > shown:
@@ -225,7 +223,7 @@ def _sum(diagram: Diagram, entry: Box, below: Box) -> Box:
 
 
 def _residual(diagram: Diagram, entry: Box, plus: Box, left: float) -> None:
-    turn = entry.top - 8
+    turn = entry.top - 24  # below the first box of the block, so that the line stays in its frame
     diagram.arrow((entry.middle, turn), (left, turn), (left, plus.centre), (plus.left, plus.centre))
 
 

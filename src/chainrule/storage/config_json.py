@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from chainrule.base.files import read_file, read_text
-from chainrule.base.json import nan_key
+from chainrule.base.files import nan_key, read_file, read_text
 from chainrule.errors import ModelFormatError, os_errors_as
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.base.files import check_writable, read_file, sync_folder
-from chainrule.base.json import parse_json
+from chainrule.base.files import check_writable, parse_json, read_file, sync_folder
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, OutputError, os_errors_as
 from chainrule.storage.config_json import CONFIG

@@ -8,9 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.base.json import finite
 from chainrule.base.progress import BlockProgress
-from chainrule.base.results import Shown
+from chainrule.base.results import Shown, finite
 from chainrule.base.tables import count_of
 from chainrule.base.threads import map_in_order
 from chainrule.evaluation.score_lines import sentence_lines, sentences_as_json

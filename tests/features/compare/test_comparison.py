@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ def contender(
     tokens: str = "tok:1",
     setting: str | None = None,
     seed: int | None = None,
+    **details: Any,
 ) -> Contender:
     measurement = Measurement(
         documents=2,
@@ -42,7 +44,13 @@ def contender(
         per_document=Documents(np.array(nats, float), np.array([10] * len(nats))),
     )
     return Contender(
-        name=name, measurement=measurement, train_seconds=1.5, parameters=12345, configuration=setting, seed=seed
+        name=name,
+        measurement=measurement,
+        train_seconds=1.5,
+        parameters=12345,
+        configuration=setting,
+        seed=seed,
+        **details,
     )
 
 
@@ -106,6 +114,26 @@ def test_models_are_compared_with_the_best_document_by_document() -> None:
         "high": high,
         "p_value": comparison.differences[0].p_value,
     }
+
+
+def test_a_model_that_is_worse_does_not_look_as_good_as_the_best() -> None:
+    """A row had 1.5106 beside the 1.5106 of the best, and p 0.0001."""
+    best, worse = contender("a", (1.0,) * 30), contender("b", (1.000003,) * 30)
+    bits = [f"{30 * nats / 20 / math.log(2):.5f}" for nats in (1.0, 1.000003)]
+    assert [row["bits/byte"] for row in table(Comparison([best, worse]))] == bits == ["2.16404", "2.16405"]
+    assert Comparison([best, contender("b", (1.1,) * 30)]).digits == 4
+    assert Comparison([best, contender("b", (1.0,) * 30)]).digits == 4  # equal
+
+
+def test_of_many_models_the_best_of_each_kind_is_coloured() -> None:
+    families = ["uniform", "ngram", "ngram", "recurrent", "transformer", "mixture", "mixture", None]
+    curve = ((1.0, 3.0), (2.0, 2.0))
+    many = [contender(f"{i}", (7 - i / 10, 7), family=kind, curve=curve) for i, kind in enumerate(families)]
+    [learning] = [plot for plot in Comparison(many).plots() if plot.name == "learning-curves"]
+    assert {line.label: line.look for line in learning.lines if line.style == "plain"} == {"2": 0, "4": 1, "6": 2}
+    assert {line.label for line in learning.lines} == {f"{i}" for i in range(len(families))}
+    [few] = Comparison(many[:4]).plots()
+    assert [(line.look, line.style) for line in few.lines] == [(i, "plain") for i in range(4)]
 
 
 def test_models_of_one_configuration_have_a_spread_where_their_seeds_differ() -> None:

@@ -58,16 +58,20 @@ def noise():
 
 def drawn_rows(noise, outputs, seed, number):
     """What the next draws are, and the state after them."""
-    drawn = np.empty((1, number), np.int64)
-    after = draw_noise(noise.members, noise.shares, noise.aliases, 0, WORDS, seed, drawn, 0, outputs)
-    return drawn[0], np.uint64(after)
+    drawn = np.empty(number, np.int64)
+    after = draw_noise(noise.members, noise.shares, noise.aliases, 0, WORDS, seed, drawn, outputs)
+    return drawn, np.uint64(after)
 
 
-def logistic_step(hidden, outputs, targets):
-    """The new outputs and the error of the hidden vector, in float64. targets: rows with labels, in order."""
+def logistic_step(hidden, outputs, targets, *, at_once=False):
+    """The new outputs and the error of the hidden vector, in float64. targets: rows with labels, in order.
+
+    at_once: all probabilities are those before the first row is moved.
+    """
     outputs, error, cost = outputs.astype(np.float64).copy(), np.zeros(hidden.size), 0.0
+    before = outputs.copy()
     for row, label in targets:
-        likely = sigmoid(hidden @ outputs[row])
+        likely = sigmoid(hidden @ (before if at_once else outputs)[row])
         gain = RATE * (label - likely)
         error += gain * outputs[row]
         outputs[row] += gain * hidden
@@ -77,7 +81,7 @@ def logistic_step(hidden, outputs, targets):
 
 def foretold(loss, hidden, outputs, target, noise, paths=NO_PATHS, negatives=3):
     errors, logits = zero_rows(1, WIDTH), np.empty(len(outputs))
-    drawn = np.empty((1, negatives), np.int64)
+    drawn = np.empty(negatives, np.int64)
     cost, _ = predict(
         *(hidden, target, loss, outputs, np.float32(RATE), SEED, noise.members, noise.shares, noise.aliases, *paths),
         *(logits, errors, drawn, sigmoid_table()),
@@ -96,20 +100,21 @@ def test_negative_sampling_is_logistic_regression_of_the_context_against_the_dra
     assert found == pytest.approx(cost, abs=1e-5)
 
 
-def test_a_pair_of_skip_gram_changes_its_word_and_its_context(rows, noise) -> None:
+@pytest.mark.parametrize(("number", "width"), [(1, 3), (5, 6), (40, 42)])
+def test_a_pair_of_skip_gram_changes_its_word_and_its_context(number: int, width: int, rows, noise) -> None:
     inputs, outputs = rows
-    negatives, _ = drawn_rows(noise, outputs, SEED, 5)
+    negatives, _ = drawn_rows(noise, outputs, SEED, number)
     targets = [(4, 1), *((row, 0) for row in negatives if row != 4)]
-    expected, error, cost = logistic_step(inputs[2].astype(np.float64), outputs, targets)
+    expected, error, cost = logistic_step(inputs[2].astype(np.float64), outputs, targets, at_once=True)
     new_input = inputs[2] + error
     pairs = np.array([[2, 4]], np.int32)
     loss, noted = learn_pairs(
         *(pairs, 0, 1, inputs, outputs, np.float32(RATE), SEED, noise.members, noise.shares, noise.aliases, 0, WORDS),
-        *(zero_rows(1, WIDTH), np.empty((2, 5), np.int64), sigmoid_table()),
+        *(number, zero_rows(1, WIDTH), np.empty((2, width), np.int64), np.empty(width, np.float32), sigmoid_table()),
     )
     assert np.allclose(outputs, expected, atol=1e-6)
     assert np.allclose(inputs[2], new_input, atol=1e-6)
-    assert (loss, noted) == (pytest.approx(cost, abs=1e-5), 1)
+    assert (loss, noted) == (pytest.approx(cost, abs=1e-4), 1)
 
 
 def test_hierarchical_softmax_goes_down_the_tree_and_sums_to_one(rows, noise) -> None:
@@ -181,7 +186,7 @@ def test_windows_with_subwords_equal_a_loop(rows, noise, is_cbow) -> None:
         *(stream, 0, stream.size, np.full(WORDS, 1 << 32, np.uint64), 1, is_cbow, HIERARCHICAL, starts),
         *(np.concatenate(units).astype(np.int32), inputs, outputs, np.float32(RATE), SEED),
         *(noise.members, noise.shares, noise.aliases, *paths, np.empty(stream.size, np.int32), np.empty(0)),
-        *(*(zero_rows(1, WIDTH) for _ in range(3)), np.empty((1, 1), np.int64), sigmoid_table()),
+        *(*(zero_rows(1, WIDTH) for _ in range(3)), np.empty(1, np.int64), sigmoid_table()),
     )
     assert np.allclose(inputs, x, atol=1e-5)
     assert np.allclose(outputs, y, atol=1e-5)
@@ -257,13 +262,13 @@ def test_noise_is_drawn_as_often_as_its_weight_says(rows) -> None:
     weights = COUNTS.astype(float)
     block_of = (np.arange(WORDS) % 3).astype(np.int32)
     noise = noise_of(weights, block_of, 3)
-    drawn = np.empty((1, 200_000), np.int64)
+    drawn = np.empty(200_000, np.int64)
     for block in range(3):
         draw_noise(
-            *(noise.members, noise.shares, noise.aliases, noise.starts[block], noise.starts[block + 1], SEED, drawn, 0),
+            *(noise.members, noise.shares, noise.aliases, noise.starts[block], noise.starts[block + 1], SEED, drawn),
             rows[1],
         )
-        found = np.bincount(drawn[0], minlength=WORDS) / drawn.size
+        found = np.bincount(drawn, minlength=WORDS) / drawn.size
         expected = np.where(block_of == block, weights, 0) / weights[block_of == block].sum()
         assert np.abs(found - expected).max() < 0.01
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from chainrule.base.json import finite_figures
+from chainrule.base.results import finite_figures
 from chainrule.drawing.pages import html_table
 from chainrule.errors import TextError
 from chainrule.evaluation.correlation import correlation, interval, rank_correlation

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.json import finite
+from chainrule.base.results import finite
 from chainrule.base.tables import cell, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.drawing.plots import Axis, Line, Plot
@@ -23,7 +23,7 @@ from chainrule.evaluation.resampling import Difference, difference
 from chainrule.training.reports import is_untrained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.figure import Figure
 
@@ -33,6 +33,7 @@ PLOT_NAMES = ("learning-curves", "by-position", "by-frequency")
 _BITS = Axis(label="bits per byte")
 _READS_ON = "†"
 _OMISSION = " Models that need more than twice the bits of the best are omitted."
+_FEW = 6  # models that are all drawn in colours; of more, only the best of each kind
 
 
 def plots_of(contenders: Sequence[Contender], best: Contender) -> list[Plot]:
@@ -40,22 +41,27 @@ def plots_of(contenders: Sequence[Contender], best: Contender) -> list[Plot]:
 
     best: only models measured on the same text as this one are drawn with it.
     """
-    near_the_best = _near_the_best(contenders, best)
+    looks = _looks(contenders)
+    near_the_best = [one for one in contenders if _is_near(one, best)]
     drawn = [
-        _learning_curves(contenders),
+        _learning_curves(contenders, looks),
         _by_group(
             near_the_best,
+            looks,
             "by-position",
             "By position in the document",
-            "By the position of a token in its document, from 1." + _OMISSION,
+            "By the position of a token in its document, from 1." + _OMISSION + _explain(contenders),
             "position in the document",
             lambda measured: measured.by_position,
         ),
         _by_group(
             near_the_best,
+            looks,
             "by-frequency",
             "By word frequency",
-            "By how often a token occurs in the training text; 0 includes the spelling of unknown tokens." + _OMISSION,
+            "By how often a token occurs in the training text; 0 includes the spelling of unknown tokens."
+            + _OMISSION
+            + _explain(contenders),
             "times in the training text",
             lambda measured: measured.by_frequency,
         ),
@@ -63,21 +69,35 @@ def plots_of(contenders: Sequence[Contender], best: Contender) -> list[Plot]:
     return [plot for plot in drawn if plot is not None]
 
 
-def _learning_curves(contenders: Sequence[Contender]) -> Plot | None:
+def _looks(contenders: Sequence[Contender]) -> dict[str, dict[str, Any]]:
+    """Return by name how the line of each model looks: of many, all but the best of each kind are quiet."""
+    if len(contenders) <= _FEW:
+        return {one.name: {"look": row} for row, one in enumerate(contenders)}
+    looks: dict[str, dict[str, Any]] = {one.name: {"style": "quiet"} for one in contenders}
+    kinds = {"ngram": 0, "mixture": 2}  # and networks 1, in the order of their colours
+    known = [one for one in contenders if one.family not in (None, "uniform") and one.measurement.is_distribution]
+    for look in range(3):
+        own = [one for one in known if kinds.get(one.family or "", 1) == look]
+        if own:
+            looks[min(own, key=lambda one: one.measurement.bits_per_byte).name] = {"look": look}
+    return looks
+
+
+def _learning_curves(contenders: Sequence[Contender], looks: Mapping[str, dict[str, Any]]) -> Plot | None:
     lines = [
-        Line(label=model.name, x=[x for x, _ in model.curve], y=[y for _, y in model.curve], look=row)
-        for row, model in enumerate(contenders)
-        if model.curve
+        Line(label=one.name, x=[x for x, _ in one.curve], y=[y for _, y in one.curve], **looks[one.name])
+        for one in contenders
+        if one.curve
     ]
     if not lines:
         return None
-    levels = {model.name: model.level for model in contenders if model.level is not None}
+    levels = {one.name: one.level for one in contenders if one.level is not None}
     best = min(levels, key=lambda name: levels[name], default=None)
     return Plot(
         name="learning-curves",
         title="Learning curves",
         explained="On the validation text of the networks. Models that are counted need no training curve; the best of "
-        "them is the line without markers.",
+        "them is the line without markers." + _explain(contenders),
         lines=lines,
         x=Axis(label="seconds of training"),
         y=_BITS,
@@ -85,20 +105,25 @@ def _learning_curves(contenders: Sequence[Contender]) -> Plot | None:
     )
 
 
+def _explain(contenders: Sequence[Contender]) -> str:
+    return " Coloured: the best n-gram model, network and mixture." if len(contenders) > _FEW else ""
+
+
 def _by_group(
-    contenders: Sequence[tuple[int, Contender]],
+    contenders: Sequence[Contender],
+    looks: Mapping[str, dict[str, Any]],
     name: str,
     title: str,
     explained: str,
     label: str,
     breakdown_of: Callable[[Measurement], Breakdown | None],
 ) -> Plot | None:
-    breakdowns = [(row, model, breakdown_of(model.measurement)) for row, model in contenders]
-    known = [(row, model.name, breakdown) for row, model, breakdown in breakdowns if breakdown is not None]
-    groups = sorted({group for _, _, breakdown in known for group in breakdown.groups})
+    breakdowns = [(model.name, breakdown_of(model.measurement)) for model in contenders]
+    known = [(name, breakdown) for name, breakdown in breakdowns if breakdown is not None]
+    groups = sorted({group for _, breakdown in known for group in breakdown.groups})
     lines = [
-        Line(label=name, x=range(len(groups)), y=[breakdown.bits_per_byte(group) for group in groups], look=row)
-        for row, name, breakdown in known
+        Line(label=name, x=range(len(groups)), y=list(map(breakdown.bits_per_byte, groups)), **looks[name])
+        for name, breakdown in known
     ]
     if not any(math.isfinite(y) for line in lines for y in line.y):
         return None
@@ -106,15 +131,14 @@ def _by_group(
     return Plot(name=name, title=title, explained=explained, lines=lines, x=axis, y=_BITS)
 
 
-def _near_the_best(contenders: Sequence[Contender], best: Contender) -> list[tuple[int, Contender]]:
-    """Return the models comparable with the best that need at most twice its bits, each with its row in the table."""
-    return [
-        (row, model)
-        for row, model in enumerate(contenders)
-        if model.measurement.text_signature == best.measurement.text_signature
-        and model.measurement.is_distribution
-        and model.measurement.bits_per_byte <= 2 * best.measurement.bits_per_byte
-    ]
+def _is_near(contender: Contender, best: Contender) -> bool:
+    """Return whether a model is comparable with the best and needs at most twice its bits."""
+    measured = contender.measurement
+    return (
+        measured.text_signature == best.measurement.text_signature
+        and measured.is_distribution
+        and measured.bits_per_byte <= 2 * best.measurement.bits_per_byte
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +221,19 @@ class Comparison:
             differences.append(difference(ours, theirs) if comparable and contender is not best else None)
         return differences
 
+    @cached_property
+    def digits(self) -> int:
+        """How many decimals bits per byte are shown with: the fewest from 4 to 8 by which no model looks as good as the
+        best, but differs from it with p below 0.05.
+        """
+        pairs = [
+            (one.measurement.bits_per_byte, self.best_on(one.measurement.text_signature).measurement.bits_per_byte)
+            for one, gap in zip(self.contenders, self.differences, strict=True)
+            if gap is not None and gap.p_value is not None and gap.p_value < 0.05
+        ]
+        wide = [n for n in range(4, 9) if all(f"{one:.{n}f}" != f"{best:.{n}f}" for one, best in pairs)]
+        return min(wide, default=8)
+
     def spreads(self) -> list[Spread]:
         """Return the spread of each configuration that has several models of different seeds on one text."""
         return list(self._spreads().values())
@@ -227,7 +264,7 @@ class Comparison:
             is_best = contender is self.best_on(measured.text_signature)
             p_value = "best" if is_best else "" if gap is None else cell(gap.p_value, ".4f")
             mark = "" if measured.is_distribution else "*"
-            bits = [f"{measured.bits_per_byte:.4f}{mark}", cell((high - low) / 2, ".4f"), p_value]
+            bits = [f"{measured.bits_per_byte:.{self.digits}f}{mark}", cell((high - low) / 2, ".4f"), p_value]
             columns = [own for text in self.texts for own in (bits if text == measured.text_signature else [""] * 3)]
             perplexities = [shown(measured) + mark * (name != "OOV") for name, shown in self._perplexities().items()]
             cost = [cell(contender.parameters, ","), cell(contender.train_seconds, ".2f"), f"{measured.seconds:.2f}"]
@@ -347,6 +384,7 @@ class Contender:
 
     name: str
     measurement: Measurement
+    family: str | None = None  # of the model
     train_seconds: float | None  # None if unknown
     parameters: int | None  # trained numbers: weights, or stored probabilities and backoffs
     configuration: str | None = None  # models with the same one differ only in their seeds

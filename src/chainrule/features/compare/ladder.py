@@ -94,6 +94,7 @@ def size_of(model: Model) -> int | None:
 def _saved_contender(name: str, model: Model, source: Source, progress: Progress) -> Contender:
     return Contender(
         name=name,
+        family=model.family,
         measurement=check_kind(model, CausalModel).evaluate(source, progress),
         train_seconds=model.record.get("seconds"),
         parameters=parameters_of(model),
@@ -215,6 +216,7 @@ def _contender(rung: _Rung, measurement: Measurement, progress: Progress) -> Con
     model, limits = rung.model, Limits(max_tokens=SAMPLE_TOKENS)
     return Contender(
         name=rung.name,
+        family=model.family,
         measurement=measurement,
         train_seconds=rung.seconds,
         parameters=rung.parameters,

@@ -96,7 +96,7 @@ def _table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
             [
                 contender.name,
                 *text,
-                f"{measurement.bits_per_byte:.4f}{mark}",
+                f"{measurement.bits_per_byte:.{comparison.digits}f}{mark}",
                 f"{low:.4f}-{high:.4f}" if math.isfinite(low) and math.isfinite(high) else "",
                 "best" if is_best else cell(None if gap is None else gap.p_value, ".4f"),
                 f"{measurement.word_perplexity:,.1f}{mark}",

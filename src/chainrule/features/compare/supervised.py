@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.json import named_figures
 from chainrule.base.options import takes
 from chainrule.base.progress import silent
+from chainrule.base.results import named_figures
 from chainrule.base.tables import cell, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, prefix_errors

@@ -15,8 +15,8 @@ import numpy as np
 
 from chainrule.base.arguments import as_texts
 from chainrule.base.files import check_new_file, replace_file
-from chainrule.base.json import finite_figures
 from chainrule.base.options import takes
+from chainrule.base.results import finite_figures
 from chainrule.base.tables import on_one_line, printable, text_table
 from chainrule.drawing.pages import html_table, render
 from chainrule.drawing.plots import Axis, Line, Plot

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self
 
 import numpy as np
 
-from chainrule.base.json import finite
 from chainrule.base.progress import Progress, silent
+from chainrule.base.results import finite
 from chainrule.base.tables import bars
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.token_scores import score_documents

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
-from chainrule.base.json import finite
+from chainrule.base.results import finite
 from chainrule.drawing.pages import render, shorten, show_whitespace
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from chainrule.base.json import parse_json
+from chainrule.base.files import parse_json
 from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import text_table
 from chainrule.errors import TextError

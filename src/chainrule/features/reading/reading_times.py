@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.json import finite_figures
 from chainrule.base.options import takes
+from chainrule.base.results import finite_figures
 from chainrule.base.tables import text_table
 from chainrule.drawing.plots import Axis, Line, line_plot
 from chainrule.errors import SettingError, TextError
@@ -243,7 +243,7 @@ class ReadingTimes:
             gain, start = np.polyfit([size for _, size in points], [1000 * power.gain.value for power, _ in points], 1)
             ends = [bits[0], bits[-1]]
             label = f"least squares: {gain:+.1f} a bit"
-            line = Line(label=label, x=ends, y=[gain * end + start for end in ends], look=len(points))
+            line = Line(label=label, x=ends, y=[gain * end + start for end in ends], style="fit")
             lines.insert(0, line)  # under the points
         x, y = Axis(label="bits per byte"), Axis(label="gain in log-likelihood, 1e-3 nats a word")
         return line_plot("Better models, better predictions of reading times?", lines, x, y)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.json import finite
 from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
+from chainrule.base.results import finite
 from chainrule.base.tables import count_of
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.base.json import finite
 from chainrule.base.options import takes
 from chainrule.base.progress import Progress, silent
+from chainrule.base.results import finite
 from chainrule.base.tables import count_of, text_table
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule import __version__
-from chainrule.base.files import read_file, replace_file
-from chainrule.base.json import parse_json
+from chainrule.base.files import parse_json, read_file, replace_file
 from chainrule.base.progress import Progress, silent
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError

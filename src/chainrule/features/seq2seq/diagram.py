@@ -44,6 +44,6 @@ def draw_seq2seq(name: str, config: Seq2SeqConfig, shapes: Shapes) -> Diagram:
         )
     diagram.frame(first, f"decoder, {count_layers(config.decoder_layers)}{size_of_each(shapes, 'decoder.')}", 14)
     size = next((shape[0] for name, shape in shapes.items() if name.startswith("output") and len(shape) == 2), 0)
-    output = put_above(diagram, top, "output", f"D {width:,} → V {size:,}" if size else "", gap=GAP + 26)
+    output = put_above(diagram, top, "output", f"D {width:,} → V {size:,}" if size else "", gap=GAP + 36)
     put_above(diagram, output, "softmax: P(next target token)", "", kind="best")
     return diagram

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chainrule import __version__
-from chainrule.base.json import finite_figures
+from chainrule.base.results import finite_figures
 from chainrule.evaluation.likelihood import token_signature
 from chainrule.evaluation.resampling import Documents, interval
 from chainrule.features.metrics.text_scores import TextScores, measure_summaries, measure_translations

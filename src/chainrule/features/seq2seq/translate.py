@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.json import finite_figures
-from chainrule.base.results import Shown
+from chainrule.base.results import Shown, finite_figures
 from chainrule.base.tables import count_of, printable
 from chainrule.errors import SettingError, TextError
 from chainrule.features.metrics.text_scores import measure_translations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from chainrule.base.json import finite_figures
+from chainrule.base.results import finite_figures
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.continuations import Pair, split_pairs
 from chainrule.evaluation.token_scores import score_documents

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.json import finite_figures
+from chainrule.base.results import finite_figures
 from chainrule.base.tables import text_table
 from chainrule.evaluation.resampling import Estimate, interval_of_sums
 from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors

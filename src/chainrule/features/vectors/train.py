@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chainrule.base.arguments import as_path
-from chainrule.base.files import read_file, replace_file
-from chainrule.base.json import parse_json
+from chainrule.base.files import parse_json, read_file, replace_file
 from chainrule.base.lanes import pad_to_lanes
 from chainrule.base.memory import check_fits
 from chainrule.base.options import option, takes

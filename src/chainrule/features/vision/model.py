@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from chainrule.base.arguments import as_path
-from chainrule.base.json import finite
 from chainrule.base.options import takes
 from chainrule.base.progress import silent
+from chainrule.base.results import finite
 from chainrule.decoding.beam import search, with_greedy
 from chainrule.decoding.config import Limits
 from chainrule.decoding.limits import constraints_for

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 import torch
 
+from chainrule.base.ahead import compile_ahead
 from chainrule.base.jit import use_parallel_threads
 from chainrule.base.lanes import LANES as LANES  # rows of a group
 from chainrule.base.memory import zeros_side_by_side
@@ -122,6 +123,7 @@ def packed(rows: int, columns: int, parts: Sequence[tuple[str, int, Iterable[Qua
     """Return a matrix from parts: of each its form, its number of rows, and its rows some at a time, always whole
     groups but at the end of the last part.
     """
+    compile_ahead("packed")
     sizes, total = [], HEAD
     for name, own_rows, _ in parts:
         groups, form = -(-own_rows // LANES), FORMS[name]
@@ -277,6 +279,7 @@ def _fields(form: Form) -> tuple[int, ...]:
 
 @cache
 def _multiply(name: str, parallel: bool) -> Callable[..., None]:
+    compile_ahead("packed")
     return multiplication(FORMS[name], parallel=parallel)
 
 

@@ -12,7 +12,7 @@ from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chainrule.base.files import compressing, replace_file
-from chainrule.base.json import finite
+from chainrule.base.results import finite
 from chainrule.errors import OutputError, TextError
 from chainrule.text.corpus.block import LINE_FEED
 from chainrule.text.corpus.parquet import pyarrow_for

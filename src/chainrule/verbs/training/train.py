@@ -140,6 +140,10 @@ def _train(options: TrainOptions, progress: Progress) -> Model:
     request = _request(options)
     run = training_run(options, progress)
     _check(request, run)
+    if not request.family.trains_in_steps:
+        from chainrule.base.ahead import compile_ahead
+
+        compile_ahead("counting")
     learner, stream, left_out, literals = _read(request, options.markers, run.folder, progress)
     counts = token_counts(stream, learner.vocabulary_size)
     _check_tokens(request.source, counts)

@@ -9,8 +9,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chainrule.base.files import read_file, replace_file
-from chainrule.base.json import parse_json
+from chainrule.base.files import parse_json, read_file, replace_file
 from chainrule.decoding.options import CHANNELS, ENGLISH
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.correct.channel.character_channel import CONFUSIONS, Channel, Rule, channel_named

@@ -36,8 +36,8 @@ from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from chainrule.base.json import finite
 from chainrule.base.progress import Progress, silent
+from chainrule.base.results import finite
 from chainrule.errors import SettingError, TextError
 from chainrule.features.rescore.lists.nbest import SCORE, Line, NBestList, finite_score, lines_of
 from chainrule.text.corpus.reading import COMPRESSIONS

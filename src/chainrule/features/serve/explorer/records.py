@@ -18,7 +18,7 @@ import numpy as np
 
 from chainrule.base.arguments import check_least
 from chainrule.base.distributions import top_of
-from chainrule.base.json import finite
+from chainrule.base.results import finite
 from chainrule.decoding.config import SamplingConfig
 from chainrule.decoding.limits import GrowingText
 from chainrule.decoding.next_token import History, Rules, normalise, warped_candidates

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from chainrule.base.json import finite_figures
+from chainrule.base.results import finite_figures
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.correlation import correlation, interval, rank_correlation
 from chainrule.text.corpus.streams import open_stream

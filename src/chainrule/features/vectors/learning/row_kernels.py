@@ -98,6 +98,42 @@ def step(
 
 
 @kernel
+def products_by_three(
+    hidden: Array, h: int, outputs: Array, first: int, second: int, third: int
+) -> tuple[Float32, Float32, Float32]:
+    """Return the dot products of hidden[h] with three rows, for which it is read once."""
+    sums, second_sums, third_sums = spread(_ZERO), spread(_ZERO), spread(_ZERO)
+    for column in range(0, outputs.shape[1], LANES):
+        lanes = lanes_at(hidden, h, column)
+        sums = times_plus(lanes, lanes_at(outputs, first, column), sums)
+        second_sums = times_plus(lanes, lanes_at(outputs, second, column), second_sums)
+        third_sums = times_plus(lanes, lanes_at(outputs, third, column), third_sums)
+    return total(sums), total(second_sums), total(third_sums)
+
+
+@kernel
+def move_by_three(hidden: Array, h: int, outputs: Array, rows: Array, gains: Array, n: int, errors: Array) -> None:
+    """Move rows[n : n + 3] by their gains: outputs[row] += gain hidden[h]; errors[0] += gain times the old row.
+
+    One that is there twice is moved twice.
+    """
+    first, second, third = rows[n], rows[n + 1], rows[n + 2]
+    gain, second_gain, third_gain = spread(gains[n]), spread(gains[n + 1]), spread(gains[n + 2])
+    for column in range(0, outputs.shape[1], LANES):
+        lanes = lanes_at(hidden, h, column)
+        output = lanes_at(outputs, first, column)
+        error = times_plus(gain, output, lanes_at(errors, 0, column))
+        put_lanes(outputs, first, column, times_plus(gain, lanes, output))
+        output = lanes_at(outputs, second, column)
+        error = times_plus(second_gain, output, error)
+        put_lanes(outputs, second, column, times_plus(second_gain, lanes, output))
+        output = lanes_at(outputs, third, column)
+        error = times_plus(third_gain, output, error)
+        put_lanes(outputs, third, column, times_plus(third_gain, lanes, output))
+        put_lanes(errors, 0, column, error)
+
+
+@kernel
 def add_errors(errors: Array, rows: Array, row: int) -> None:
     """Add the errors to a row: rows[row] += errors[0]"""
     for column in range(0, rows.shape[1], LANES):

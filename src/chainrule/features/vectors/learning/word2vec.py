@@ -99,16 +99,18 @@ class PairLearner:
         noise = noise_of(self._weights, block_of[1], blocks)
         pairs, edges = self._pairs(step, blocks, block_of, rng)
         matrices = self.matrices["inputs"], self.matrices["outputs"]
+        dimensions, negatives = self._config.dimensions, self._config.negatives
+        width = -(-(1 + negatives) // 3) * 3  # the context and its noise, in threes
         loss, examples = 0.0, 0
         for number in range(blocks):
             calls = []
             for (i, j), seed in zip(cells_of_round(number, blocks), seeds(rng, blocks), strict=True):
                 cell = i * blocks + j
-                scratch = zero_rows(1, self._config.dimensions), np.empty((2, self._config.negatives), np.int64)
+                scratch = zero_rows(1, dimensions), np.empty((2, width), np.int64), np.empty(width, np.float32)
                 calls.append(
                     (
                         *(pairs, edges[cell], edges[cell + 1], *matrices, np.float32(rate(number / blocks)), seed),
-                        *(noise.members, noise.shares, noise.aliases, noise.starts[j], noise.starts[j + 1]),
+                        *(noise.members, noise.shares, noise.aliases, noise.starts[j], noise.starts[j + 1], negatives),
                         *(*scratch, self._table),
                     )
                 )
@@ -218,6 +220,6 @@ class WindowLearner:
             *(_LOSSES[config.loss or "negative"], self._units.starts, self._units.rows),
             *(self.matrices["inputs"], self.matrices["outputs"], np.float32(rate(0)), seeds(rng, 1)[0]),
             *(noise.members, noise.shares, noise.aliases, *self._paths),
-            *(np.empty(stop - start, np.int32), logits, *rows, np.empty((1, config.negatives), np.int64), self._table),
+            *(np.empty(stop - start, np.int32), logits, *rows, np.empty(config.negatives, np.int64), self._table),
         )
         return StepTotals(loss, examples, stop - start)

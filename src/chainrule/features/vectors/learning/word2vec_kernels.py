@@ -24,10 +24,13 @@ from chainrule.features.vectors.learning.row_kernels import (
     below,
     clear_row,
     copy_row,
+    move_by_three,
     negative_log,
     next_random,
     prefetch_row,
     product,
+    products_by_three,
+    sigmoid,
     step,
 )
 from chainrule.protocol import END
@@ -99,21 +102,20 @@ def sort_pairs(pairs: Array, count: int, blocks: int, block_of: Array, places: A
 
 @kernel
 def draw_noise(
-    members: Array, shares: Array, aliases: Array, start: int, stop: int, random: int, drawn: Array, k: int,
-    outputs: Array,
+    members: Array, shares: Array, aliases: Array, start: int, stop: int, random: int, drawn: Array, outputs: Array
 ) -> int:  # fmt: skip
-    """Draw noise rows for drawn[k] from the members start:stop of a block, by Walker's alias method, and prefetch them.
+    """Draw noise rows from the members start:stop of a block, by Walker's alias method, and prefetch them.
 
     shares: 2^32 times the probability that a member is itself, and not its alias. Returns the state of the generator.
     """
     size = np.uint64(stop - start)
-    for n in range(drawn.shape[1]):
+    for n in range(drawn.size):
         random = next_random(random)
         product = (random >> np.uint64(32)) * size  # upper half: which member; lower half: a share, independent of it
         member = start + np.int64(product >> np.uint64(32))
         alias = aliases[member]
         row = members[member if product & _LOWER < shares[member] else alias]
-        drawn[k, n] = row
+        drawn[n] = row
         prefetch_row(outputs, row)
     return random
 
@@ -121,35 +123,45 @@ def draw_noise(
 @kernel
 def learn_pairs(
     pairs: Array, start: int, stop: int, inputs: Array, outputs: Array, rate: float, random: int, members: Array,
-    shares: Array, aliases: Array, first: int, last: int, errors: Array, drawn: Array, table: Array,
+    shares: Array, aliases: Array, first: int, last: int, negatives: int, errors: Array, drawn: Array, gains: Array,
+    table: Array,
 ) -> tuple[float, int]:  # fmt: skip
     """Learn by skip-gram with negative sampling (Mikolov 2013, equation 4) from the pairs of a cell, one after the
     other.
 
     For each pair, noise rows are drawn from members[first:last]; one that is the context itself is left out, as in
-    word2vec.c. errors, drawn: scratch; the width of `drawn` is the number of noise rows. Returns the sum of the losses
+    word2vec.c. errors, drawn, gains: scratch; `drawn` has a column for the context, one for each noise row, and others
+    up to a multiple of three. All probabilities of a pair are those before its step. Returns the sum of the losses
     of some pairs, in nats, and how many pairs these are.
     """
-    loss, noted = 0.0, 0
+    loss, noted, width = 0.0, 0, drawn.shape[1]
     if start < stop:
-        random = draw_noise(members, shares, aliases, first, last, random, drawn, start & 1, outputs)
+        random = draw_noise(members, shares, aliases, first, last, random, drawn[start & 1, 1 : 1 + negatives], outputs)
     for k in range(start, stop):
-        if k + 1 < stop:
-            random = draw_noise(members, shares, aliases, first, last, random, drawn, (k + 1) & 1, outputs)
+        word, context, rows = pairs[k, 0], pairs[k, 1], drawn[k & 1]
+        if k + 1 < stop:  # what the next pair needs, so that it arrives in time
+            random = draw_noise(
+                members, shares, aliases, first, last, random, drawn[k + 1 & 1, 1 : 1 + negatives], outputs
+            )
             prefetch_row(outputs, pairs[k + 1, 1])
-        word, context = pairs[k, 0], pairs[k, 1]
+            prefetch_row(inputs, pairs[k + 1, 0])
+        rows[0] = context
+        for n in range(1 + negatives, width):
+            rows[n] = context
+        for n in range(0, width, 3):
+            gains[n], gains[n + 1], gains[n + 2] = products_by_three(
+                inputs, word, outputs, rows[n], rows[n + 1], rows[n + 2]
+            )
         is_noted = (k - start) % _NOTED == 0
+        for n in range(width):
+            likely = sigmoid(gains[n], table)
+            gains[n] = rate * (_ONE - likely) if n == 0 else -rate * likely if rows[n] != context else _ZERO
+            if is_noted and (n == 0 or rows[n] != context):
+                loss += negative_log(likely if n == 0 else _ONE - likely)
+        noted += is_noted
         clear_row(errors, 0)
-        likely = step(inputs, word, outputs, context, _ONE, rate, errors, table)
-        if is_noted:
-            loss += negative_log(likely)
-            noted += 1
-        for n in range(drawn.shape[1]):
-            row = drawn[k & 1, n]
-            if row != context:
-                likely = step(inputs, word, outputs, row, _ZERO, rate, errors, table)
-                if is_noted:
-                    loss += negative_log(1.0 - likely)
+        for n in range(0, width, 3):
+            move_by_three(inputs, word, outputs, rows, gains, n, errors)
         add_errors(errors, inputs, word)
     return loss, noted
 
@@ -170,11 +182,11 @@ def predict(
     """
     cost = 0.0
     if loss == NEGATIVE:
-        random = draw_noise(members, shares, aliases, 0, members.size, random, drawn, 0, outputs)
+        random = draw_noise(members, shares, aliases, 0, members.size, random, drawn, outputs)
         cost += negative_log(step(hidden, 0, outputs, target, _ONE, rate, errors, table))
-        for n in range(drawn.shape[1]):
-            if drawn[0, n] != target:
-                cost += negative_log(1.0 - step(hidden, 0, outputs, drawn[0, n], _ZERO, rate, errors, table))
+        for n in range(drawn.size):
+            if drawn[n] != target:
+                cost += negative_log(1.0 - step(hidden, 0, outputs, drawn[n], _ZERO, rate, errors, table))
     elif loss == HIERARCHICAL:
         for k in range(path_starts[target], path_starts[target + 1]):
             label = np.float32(path_labels[k])
