@@ -65,7 +65,7 @@ def main() -> None:
                 runs[name].append((time.process_time() - began) / count * 1e9)
         median = {name: statistics.median(own) for name, own in runs.items()}
         ratio = median["chainrule"] / median["kenlm"]
-        print(f"{task:28}{best['kenlm']:9.1f}{best['chainrule']:9.1f}{ratio:7.2f}")
+        print(f"{task:28}{median['kenlm']:9.1f}{median['chainrule']:9.1f}{ratio:7.2f}")
 
 
 def one_by_one(module: Any, model: Any, words: list[str], method: str) -> None:

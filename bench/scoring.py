@@ -39,9 +39,8 @@ def main() -> None:
     parser.add_argument("--only", help="rows whose name has this")
     options = parser.parse_args()
     print(circumstances())
-    print(
-        "| what | chainrule | KenLM | times faster | processor time | KenLM | times |\n|---|---:|---:|---:|---:|---:|---:|"
-    )
+    print("| what | chainrule | KenLM | times faster | processor time | KenLM | times |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
         for name, ours, theirs in [*files(options, Path(folder)), *in_python(options)]:
             if options.only and options.only not in name:

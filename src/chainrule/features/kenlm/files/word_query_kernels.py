@@ -383,7 +383,7 @@ def _copy(numbers: Array, address: int) -> None:
         state[i] = numbers[i]
 
 
-@kernel
+@allocating_kernel
 def advance(model_address: int, states: Array, address: int, tokens: Array, begin_state: Array) -> None:
     """Advances each row of `states` by one token. address: that of `states`."""
     for row in range(states.shape[0]):
