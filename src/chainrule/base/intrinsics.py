@@ -98,7 +98,7 @@ def _array_at(_: Any, address: Any, size: Any, dtype: Any) -> Any:
         array = context.make_array(array_type)(context, builder)
         data = builder.inttoptr(arguments[0], array.data.type)
         step = context.get_constant(types.intp, context.get_abi_sizeof(array.data.type.pointee))
-        populate_array(array, data, [arguments[1]], [step], step, None)
+        populate_array(array, data, [arguments[1]], [step], step, None)  # type: ignore[no-untyped-call]
         return array._getvalue()
 
     return array_type(types.int64, types.int64, dtype), generate
@@ -111,7 +111,7 @@ array_at: Callable[..., Any] = intrinsic(_array_at)
 
 def c_call(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
     """Return a function of Python's interface for C, for kernels that run with the interpreter's lock."""
-    return types.ExternalFunction(name, result(*arguments))  # type: ignore[no-any-return]
+    return types.ExternalFunction(name, result(*arguments))
 
 
 # Its types, for `c_call`: objects are addresses.

@@ -243,7 +243,7 @@ def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] |
     found = shown_units(model, block, by, contexts)
     columns = [found.closed, found.spelled, found.total, ~found.unknown, *found.characters, *found.bytes]
     columns += [] if found.ngram_lengths is None else [found.ngram_lengths]
-    units = [Unit(*row) for row in zip(*(column.tolist() for column in (found.shown, *columns)), strict=True)]
+    units = [Unit(*row) for row in zip(found.shown.tolist(), *(own.tolist() for own in columns), strict=True)]
     normalised = found.normalised.tolist()
     for i, original in enumerate(block.documents()):
         inside = slice(*found.documents[i : i + 2].tolist())

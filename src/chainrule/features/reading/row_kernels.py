@@ -130,7 +130,7 @@ def _write_digits(number: int, out: Array, at: int) -> int:
 
 
 @kernel
-def _leading_zeros(digits: int) -> int:
+def _leading_zeros(digits: Any) -> int:
     """Return how many of eight ASCII digits, the first in the lowest byte, are zeros before another digit."""
     return trailing_zeros(digits ^ _ZEROS) >> 3
 
@@ -157,7 +157,7 @@ _POWERS = _powers()
 
 
 @kernel
-def _write_float(bits: int, scratch: Array, out: Array, at: int) -> int:
+def _write_float(bits: Any, scratch: Array, out: Array, at: int) -> int:
     """Write a float64 by its bits, as `repr` does. scratch: room for 48 bytes."""
     if bits & _SIGN != _U0:
         bits ^= _SIGN
@@ -214,7 +214,7 @@ def _put_digits(scratch: Array, first: int, stop: int, length: int, out: Array, 
 
 
 @kernel
-def _spell(digits: int, scratch: Array) -> int:
+def _spell(digits: Any, scratch: Array) -> int:
     """Write up to 24 digits of a number, which end at byte 24 of the scratch; return how many it has."""
     low = np.uint64(100_000_000)
     rest = digits // low
@@ -231,7 +231,7 @@ def _spell(digits: int, scratch: Array) -> int:
 
 
 @kernel
-def _eight_digits(number: int) -> int:
+def _eight_digits(number: Any) -> Any:
     """Return a number below 10^8 as eight ASCII digits, the first in the lowest byte."""
     high = number // np.uint64(10_000)
     fours = high | (number - high * np.uint64(10_000)) << np.uint64(32)
@@ -242,11 +242,11 @@ def _eight_digits(number: int) -> int:
 
 
 @kernel
-def _shortest(bits: int) -> tuple[int, int]:
+def _shortest(bits: Any) -> tuple[Any, Any]:
     """Return d and k so that d 10^k is the shortest decimal that rounds to a positive float64, and the nearest such."""
     fraction, biased = bits & (_HIDDEN - _U1), np.int64(bits >> np.uint64(52))
     significand = fraction | _HIDDEN if biased != 0 else fraction
-    q = max(biased, 1) - 1075
+    q = (biased if biased > 0 else 1) - 1075
     if -53 < q <= 0 and significand & ((_U1 << np.uint64(-q)) - _U1) == _U0:
         return significand >> np.uint64(-q), 0
     odd = significand & _U1
@@ -273,7 +273,7 @@ def _shortest(bits: int) -> tuple[int, int]:
 
 
 @kernel
-def _round_to_odd(high: int, low: int, factor: int) -> int:
+def _round_to_odd(high: Any, low: Any, factor: Any) -> Any:
     """Return the upper 64 bits of the 192 of a product, with the lowest set if anything is lost."""
     below = high * factor + high_product(low, factor)
     carry = _U1 if below < high * factor else _U0

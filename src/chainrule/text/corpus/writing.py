@@ -185,7 +185,8 @@ class WithLines(dict[str, Any]):
 
 def listed(values: Any) -> Sequence[Any]:
     """Return the values of a column as Python's."""
-    return values if isinstance(values, list | tuple) else values.tolist()  # type: ignore[no-any-return]
+    own: Sequence[Any] = values if isinstance(values, list | tuple) else values.tolist()
+    return own
 
 
 def rows_in(columns: Columns) -> Iterator[dict[str, Any]]:

@@ -43,7 +43,7 @@ def _has(content: Any, address: Callable[[Any], int]) -> bool:
     return numbers[kernels.TYPE] == id(type(content)) and numbers[kernels.CONTENT] == address(content)
 
 
-def compile_methods(owner: type, state: type[ctypes.Array[Any]], result: type) -> dict[int, int]:
+def compile_methods(owner: Any, state: type[ctypes.Array[Any]], result: type) -> dict[int, int]:
     """Put compiled methods in the place of those of a class.
 
     Returns fields of its objects' records, by their numbers; nothing if this Python has its objects in another form,
