@@ -69,9 +69,8 @@ def embed(
                 yield Embedded(text, spans, vector[None], bool(is_cut))
             return
     if prompt or config.dimensions is not None:
-        raise SettingError(
-            "a prompt and dimensions are for sentence encoders, and this network is none; leave them out"
-        )
+        asked = "a prompt" if prompt else "dimensions"
+        raise SettingError(f"{asked} is for sentence encoders, and this network is none; leave it out")
     vectors = embedder.vectors(sequences, config.layer, bfloat16=bfloat16)
     pooled = _pooled(np.concatenate(vectors), units, config)
     for document in units.by_document():
