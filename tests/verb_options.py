@@ -161,7 +161,7 @@ VERBS = {
     "classify": {"MODEL", "TEXT", "--data", "--markers", "--page", *RESULT} | {"--label-field"} | READING,
     "fill": {"MODEL", "TEXT", "--top", "--mask", "--markers", *RESULT},
     "embed": {"MODEL", "TEXT", "--output", "--layer", "--pooling", "--precision", "--words", "--tokens", "--vocabulary"}
-    | {"--markers", "--overwrite"}
+    | {"--prompt", "--prompt-name", "--dimensions", "--markers", "--overwrite"}
     | READING,
     "nearest": {"MODEL", "SENTENCE", "TEXT", "--top", "--layer", "--pooling", "--markers", *RESULT}
     | {"--restrict", "--contexts"}
@@ -169,7 +169,7 @@ VERBS = {
     "analogy": {"VECTORS", "A", "B", "C", "--rule", "--top", "--restrict", *RESULT},
     "odd": {"VECTORS", "WORDS", *RESULT},
     "map": {"VECTORS", "--output", "--words", "--method", "--seed", "--overwrite"},
-    "next": {"MODEL", "PROMPT", "--top", "--tokenizer", "--markers", *RESULT},
+    "next": {"MODEL", "PROMPT", "--top", "--also", "--tokenizer", "--markers", *RESULT},
     "generate": {
         "MODEL",
         "PROMPT",
@@ -230,7 +230,17 @@ VERBS = {
         "--log-requests",
     },
     "shard-serve": {"MODEL", "--shards", "--host", "--port"},
-    "explore": {"MODELS", "--port", "--no-browser", "--static", "--output", "--text", "--int8", "--overwrite"},
+    "explore": {
+        "MODELS",
+        "--also",
+        "--port",
+        "--no-browser",
+        "--static",
+        "--output",
+        "--text",
+        "--int8",
+        "--overwrite",
+    },
     "chat": {
         "MODEL",
         "--url",
@@ -269,6 +279,7 @@ VERBS = {
     "compare": {
         "TEXTS",
         "--text",
+        "--ends",
         "--output",
         "--plot",
         "--heldout",

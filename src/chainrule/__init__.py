@@ -29,6 +29,7 @@ _PUBLIC = {
     "models.files.opening": ("info", "load"),
     "features.vision.model": ("Caption", "CaptionModel"),
     "features.seq2seq.model": ("Seq2SeqModel",),
+    "features.side_by_side.next_tokens": ("NextTokens", "next_tokens"),
     "features.speech.draw_alignment": ("SoundAlignment",),
     "verbs.attend": ("attend",),
     "drawing.attention": ("AttentionMaps",),

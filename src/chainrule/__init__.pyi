@@ -96,6 +96,8 @@ if TYPE_CHECKING:
     from chainrule.features.serve.processes import serve as serve
     from chainrule.features.serve.shards import ShardClient as ShardClient
     from chainrule.features.serve.shards import serve_shards as serve_shards
+    from chainrule.features.side_by_side.next_tokens import NextTokens as NextTokens
+    from chainrule.features.side_by_side.next_tokens import next_tokens as next_tokens
     from chainrule.features.speech.ctc import DecodedUtterance as DecodedUtterance
     from chainrule.features.speech.ctc import Heard as Heard
     from chainrule.features.speech.ctc import HeardWord as HeardWord

@@ -220,11 +220,13 @@ class Embedder(Protocol):
         sequences: Sequence[Int32[ndarray, " T"]],
         layer: int | None = None,
         *,
+        dimensions: int | None = None,
         bfloat16: bool = False,
     ) -> TextVectors | None:
         """Return the vectors of whole texts as a sentence encoder has learned to make them; None: of any other network.
 
-        The arguments are those of `vectors`.
+        dimensions: how many numbers of a vector are kept, the first ones; its length is then what the encoder's is. The
+        other arguments are those of `vectors`. Raises SettingError where a vector has fewer.
         """
 
     def static_vectors(self) -> Float32[ndarray, "V D"]:

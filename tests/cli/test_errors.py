@@ -7,6 +7,7 @@ import errno
 import gzip
 import os
 import shutil
+import struct
 import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -354,3 +355,14 @@ def test_every_name_of_a_file_of_n_grams_is_one_that_no_folder_has(tmp_path: Pat
             with pytest.raises(library.OutputError, match="file of n-grams"):
                 check_target(tmp_path / name, overwrite=True)
             check_target(FolderPath(tmp_path / name), overwrite=True)
+
+
+def test_a_model_that_is_cut_off_is_no_text_in_the_wrong_place(chainrule, tmp_path: Path) -> None:
+    """The search for swapped arguments opens it a second time."""
+    (tmp_path / "cut.gguf").write_bytes(b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 7) + b"general")
+    (tmp_path / "text.txt").write_text("a\n")
+    for arguments in (["next", tmp_path / "cut.gguf", "a"], ["score", tmp_path / "cut.gguf", tmp_path / "text.txt"]):
+        found = chainrule(*arguments)
+        assert found.status != 0
+        assert found.err.count("\n") == 1
+        assert "it is cut off" in found.err

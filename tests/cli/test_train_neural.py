@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from random_networks import refuse_lstm_in_bfloat16
 
 import chainrule as package
-from chainrule.cli.train.run_output import note_untrained
+from chainrule.cli.train.run_output import TrainingScreen, note_untrained
 from chainrule.kinds import CAUSAL_NETWORK, configs_of
 from chainrule.neural import device as capabilities
 from chainrule.training.reports import Report
@@ -344,6 +345,48 @@ def test_a_network_that_learned_no_context_is_told_what_helps(step: int, advice:
     assert advice in told
     note_untrained({"steps": 13, "validation": validation | {"loss": 5.3}})
     assert not capsys.readouterr().err
+
+
+def test_adapt_shows_the_loss_before_its_first_step(chainrule, corpus: Path, heldout: Path, tmp_path: Path) -> None:
+    net, adapted = tmp_path / "net", tmp_path / "adapted"
+    assert chainrule("train", "recurrent", corpus, "-o", net, *QUICK).status == 0
+    # A step that changes nothing: the loss before it is the loss after it, and about that of evaluate.
+    still = ["--steps", 1, "--learning-rate", 1e-12, "--optimiser", "sgd", "--valid", heldout]
+    result = chainrule("adapt", net, corpus, "-o", adapted, *still)
+    validation = package.load(adapted).record["validation"]
+    before = validation["before_learning"]
+    assert before["loss"] == pytest.approx(validation["loss"], abs=1e-6)
+    assert before["loss"] == pytest.approx(math.log(package.load(net).perplexity(heldout)), rel=0.1)
+    first = next(line for line in result.err.splitlines() if line.startswith("step"))
+    assert first.startswith(
+        f"step 0 of 1  validation {before['loss']:.4f}, {before['bits_per_byte']:.4f} bits per byte"
+    )
+    assert "rate" not in first
+    assert f"before the first step: {before['loss']:.4f} nats a token" in result.out
+    reports = [json.loads(line) for line in (adapted / "log.jsonl").read_text().splitlines()]
+    assert [report["valid_loss"] for report in reports if report.get("step") == 0 and "valid_loss" in report] == [
+        before["loss"]
+    ]
+
+
+def test_adapt_of_minutes_reads_as_much_before_as_later(chainrule, corpus: Path, tmp_path: Path) -> None:
+    net, adapted = tmp_path / "net", tmp_path / "adapted"
+    assert chainrule("train", "recurrent", corpus, "-o", net, *QUICK).status == 0
+    assert chainrule("adapt", net, corpus, "-o", adapted, "--minutes", 0.01).status == 0
+    validation = package.load(adapted).record["validation"]
+    assert validation["before_learning"]["read_tokens"] == validation["while_learning"]["read_tokens"]
+
+
+def test_no_line_comes_of_the_time_before_training(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """On a slow machine, the first step was printed, since the text had taken so long to read."""
+    now = [0.0]
+    monkeypatch.setattr("chainrule.cli.train.run_output.time", SimpleNamespace(monotonic=lambda: now[0]))
+    screen = TrainingScreen(lambda: None)
+    report = {"steps": 9, "tokens": 1, "epoch": 1.0, "loss": 1.0, "gradient": 1.0, "rate": 1.0, "seconds": 1.0}
+    for step, second in ((1, 100.0), (2, 101.0), (3, 131.0)):
+        now[0] = second
+        screen(Report(step=step, tokens_per_second=1.0, peak_share=0.1, memory=None, **report))
+    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == ["3"]
 
 
 def test_a_report_in_one_line() -> None:

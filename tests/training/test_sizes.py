@@ -402,8 +402,9 @@ def test_minutes_count_from_where_the_command_began(
     config = TransformerConfig(**SMALL)
     _, _, told = trained(config, MINUTES, validation=LONG, began=machine.now - passed)
     assert least < machine.now - 1000 < most
-    late = "passed before training, which still gets at least half of" in "".join(report.note or "" for report in told)
-    assert late == (passed > 30)
+    notes = "".join(report.note or "" for report in told)
+    assert f"{passed:.0f} of 60 s passed before training" in notes
+    assert ("training still gets at least half of the minutes" in notes) == (passed > 30)
 
 
 def test_families_without_heads_have_sizes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,17 @@
-"""Settings of embeddings, of chat and of channels of errors; imports no NumPy, so that help is quick."""
+"""Settings of embeddings and of chat; imports no NumPy, so that help is quick."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.options import Options, changed, check_settings, option
-from chainrule.decoding.config import Limits, SamplingConfig
+from chainrule.base.options import check_settings, option
+from chainrule.decoding.config import SamplingConfig
+from chainrule.errors import SettingError
 
 Unit = Literal["text", "word", "token"]
 Pooling = Literal["mean", "max", "first", "last"]
 VectorPrecision = Literal["float32", "bfloat16"]
-ReadyChannel = Literal["english", "keyboard", "ocr"]
-CHANNELS: tuple[ReadyChannel, ...] = ("english", "keyboard", "ocr")
-ENGLISH = CHANNELS[0]
 ChoiceNormalisation = Literal["none", "tokens", "characters", "bytes"]  # by what log P of a given answer is divided
 
 
@@ -31,39 +29,25 @@ class EmbeddingConfig:
     pooling: Pooling | None = option(
         None, "how to combine the vectors of several tokens; by default their mean, or a sentence encoder's own"
     )
+    prompt: str | None = option(None, "a text to put before each text, as a sentence encoder was trained: query: ")
+    prompt_name: str | None = option(None, "one of the prompts in the model's files, such as query or document")
+    dimensions: int | None = option(
+        None, "keep the first numbers of a sentence encoder's vectors (Matryoshka embeddings)", least=1
+    )
     precision: VectorPrecision = option(
         "float32", "bfloat16 keeps three digits and takes half the time on processors that support it"
     )
 
     def __post_init__(self) -> None:
         check_settings(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompleteOptions(Options):
-    """How texts are completed as they are typed."""
-
-    regex: str | None = changed(Limits, "regex", help="complete to what this regular expression matches, line by line")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankConfig(Options):
-    """How the unigram models of documents are smoothed. mu, share: the strength of dirichlet and jelinek-mercer."""
-
-    smoothing: Literal["dirichlet", "jelinek-mercer"] = option("dirichlet", "how they are smoothed", flag=None)
-    # Zhai and Lafferty find mu near 2,000, and lambda from 0.1 (short queries) to 0.7 (long ones).
-    mu: float = option(
-        2000.0, "the strength of dirichlet, in tokens; 2000 by default", above=0, shown=False, needs="by dirichlet"
-    )
-    share: float = option(
-        0.5,
-        "with jelinek-mercer: the weight of the model of all documents; 0.5 by default",
-        above=0,
-        below=1,
-        flag="lambda",
-        shown=False,
-        needs="by jelinek-mercer",
-    )
+        of_texts = [name for name in ("prompt", "prompt_name", "dimensions") if getattr(self, name) is not None]
+        if of_texts and (self.unit != "text" or self.pooling is not None):
+            raise SettingError(
+                f"{of_texts[0]} is for the vectors of whole texts by a sentence encoder; leave it out, or pooling and "
+                "units of words and tokens"
+            )
+        if self.prompt is not None and self.prompt_name is not None:
+            raise SettingError("prompt and prompt_name both say what to put before a text; leave one out")
 
 
 CHAT_SAMPLING = SamplingConfig(temperature=0.7, top_p=0.9)

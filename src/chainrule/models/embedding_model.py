@@ -8,6 +8,7 @@ import numpy as np
 
 from chainrule.base.arguments import as_texts
 from chainrule.decoding.options import EmbeddingConfig, Pooling, VectorPrecision
+from chainrule.errors import SettingError
 from chainrule.models.model import Model
 
 if TYPE_CHECKING:
@@ -36,9 +37,19 @@ class EmbeddingModel(Model):
         layer: int | None = None,
         pooling: Pooling | None = None,
         precision: VectorPrecision = "float32",
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        dimensions: int | None = None,
     ) -> Float32[ndarray, "texts D"]:
         """Return a vector for each text, from a network; options as in `EmbeddingConfig`. Raises SettingError."""
-        config = EmbeddingConfig(layer=layer, pooling=pooling, precision=precision)
+        config = EmbeddingConfig(
+            layer=layer,
+            pooling=pooling,
+            precision=precision,
+            prompt=prompt,
+            prompt_name=prompt_name,
+            dimensions=dimensions,
+        )
         texts = as_texts(texts)
         if not texts:
             [empty] = self.embed_units([""], config)
@@ -55,9 +66,10 @@ class EmbeddingModel(Model):
         from chainrule.models.embedding import embed
 
         config, texts = config or EmbeddingConfig(unit="word"), as_texts(texts)
+        prompt = self._prompt(config)
         batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
-        encoded = (self.tokenizer.encode_texts(batch) for batch in batches)
-        return [text for batch in encoded for text in embed(self.embedder, self.tokenizer, batch, config)]
+        encoded = (self.tokenizer.encode_texts([prompt + text for text in batch]) for batch in batches)
+        return [text for batch in encoded for text in embed(self.embedder, self.tokenizer, batch, config, prompt)]
 
     def embed_blocks(self, blocks: Iterable[Block], config: EmbeddingConfig) -> Iterator[Embedded]:
         """Yield the vectors of `embed_units`, lazily, for the documents of some blocks.
@@ -66,8 +78,28 @@ class EmbeddingModel(Model):
         """
         from chainrule.models.embedding import embed
 
+        prompt = self._prompt(config)
         for piece in (piece for block in blocks for piece in block.pieces(_BATCH_BYTES)):
-            yield from embed(self.embedder, self.tokenizer, self.tokenizer.encode_block(piece), config)
+            encoded = self.tokenizer.encode_block(piece.after(prompt) if prompt else piece)
+            yield from embed(self.embedder, self.tokenizer, encoded, config, prompt)
+
+    def _prompt(self, config: EmbeddingConfig) -> str:
+        """Return what is put before each text: the prompt that is asked for, or the model's own. Raises SettingError.
+
+        Words and tokens, and other poolings than the model's own, have none.
+        """
+        if config.unit != "text" or config.pooling is not None:
+            return ""
+        if config.prompt is not None:
+            return config.prompt
+        prompts: dict[str, str] = self.record.get("prompts", {})
+        name = self.record.get("prompt_name") if config.prompt_name is None else config.prompt_name
+        if name is None:
+            return ""
+        if name not in prompts:
+            known = f"expected one of {', '.join(prompts)}" if prompts else "its files name no prompts; give its text"
+            raise SettingError(f"prompt_name is {name!r}, which this model does not have; {known}")
+        return prompts[name]
 
     def embed_vocabulary(self) -> Iterator[Embedded]:
         """Yield the tokens of the vocabulary, each as a separate text, with their vectors in no context; as

@@ -13,6 +13,7 @@ from chainrule.neural.config import MaskedConfig, TextEncoderConfig
 from chainrule.neural.encoders.blocks import norm_of
 from chainrule.neural.layers.basic import Embedding, OutputTransform, initialise
 from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
+from chainrule.neural.layers.projection import Projection
 from chainrule.neural.network import Network
 from chainrule.neural.sentence_pairs import NextSentence
 
@@ -34,7 +35,7 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V
         raise SettingError(f"closed_by names token {config.closed_by}, but the vocabulary has {vocabulary_size:,}")
     encoder = config.encoder.get()(config)
     if isinstance(config, TextEncoderConfig):
-        return Network(config, outer.embedding, encoder, NoOutput())
+        return Network(config, outer.embedding, encoder, _of_texts(config))
     counts = torch.zeros(vocabulary_size, device="cpu") if counts is None else counts
     if config.output == "adaptive":
         adaptive = AdaptiveSoftmax(config.output_width, counts, config.cutoffs or _cutoffs(vocabulary_size))
@@ -54,6 +55,18 @@ def build(config: NetworkConfig, vocabulary_size: int, counts: Float[Tensor, " V
         nn.init.constant_(full.bias, -math.log(vocabulary_size))
     sampled = SampledSoftmax(full, config.output, config.noise_samples, counts, config.noise_power)
     return Network(config, outer.embedding, encoder, sampled)
+
+
+def _of_texts(config: TextEncoderConfig) -> NoOutput:
+    """Return what the vectors of texts go through."""
+    if not config.projection_widths:
+        return NoOutput()
+    return Projection(
+        config.output_width,
+        config.projection_widths,
+        biases=config.projection_biases,
+        activation=config.projection_activation,
+    )
 
 
 def _next_sentence(config: NetworkConfig) -> NextSentence | None:

@@ -15,6 +15,7 @@ from chainrule.base.arguments import check_tokens
 from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.config import TextEncoderConfig
+from chainrule.neural.layers.projection import Projection
 from chainrule.neural.network import add_boundaries, padding_starts
 from chainrule.neural.scoring import batches_of, pad, pieces_of
 from chainrule.protocol import END, TextVectors
@@ -115,7 +116,12 @@ class NetworkVectors:
         return token_vectors(self.network, sequences, layer, bfloat16=bfloat16)
 
     def text_vectors(
-        self, sequences: Sequence[Int32[ndarray, " tokens"]], layer: int | None = None, *, bfloat16: bool = False
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        layer: int | None = None,
+        *,
+        dimensions: int | None = None,
+        bfloat16: bool = False,
     ) -> TextVectors | None:
         """Implement `Embedder.text_vectors`."""
         return None
@@ -137,19 +143,48 @@ class TextEncoder(NetworkVectors):
         self.vocabulary_size = network.vocabulary_size
 
     def text_vectors(
-        self, sequences: Sequence[Int32[ndarray, " tokens"]], layer: int | None = None, *, bfloat16: bool = False
+        self,
+        sequences: Sequence[Int32[ndarray, " tokens"]],
+        layer: int | None = None,
+        *,
+        dimensions: int | None = None,
+        bfloat16: bool = False,
     ) -> TextVectors:
-        """Implement `Embedder.text_vectors`."""
+        """Implement `Embedder.text_vectors`. The vectors of an inner layer go through no projection."""
         most = self.config.context if self.config.most_tokens is None else self.config.most_tokens
         most -= 1 if self.config.closed_by is None else 2  # the token before a text, and that after it
         read = vectors_of_read(self.network, [sequence[:most] for sequence in sequences], layer, bfloat16=bfloat16)
         vectors = np.stack([self._pooled(vectors) for vectors in read]) if read else np.empty((0, 0), np.float32)
+        if layer is None and isinstance(self.network.output, Projection):
+            vectors = self._projected(vectors)
+        if dimensions is not None and dimensions > vectors.shape[1]:
+            raise SettingError(
+                f"dimensions is {dimensions:,}, and this encoder's vectors have {vectors.shape[1]:,}; take at most that"
+            )
+        vectors = vectors[:, :dimensions]
         if self.config.unit_length:
             vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
         return TextVectors(vectors, np.array([len(sequence) > most for sequence in sequences], np.bool_))
 
     def _pooled(self, vectors: Float32[ndarray, "read D"]) -> Float32[ndarray, " D"]:
         """Return the pooled vector of all tokens that were read for a text, markers included."""
-        if self.config.text_pooling == "first":
-            return vectors[0]
-        return np.asarray(vectors.max(0) if self.config.text_pooling == "max" else vectors.mean(0))
+        match self.config.text_pooling:
+            case "first":
+                return vectors[0]
+            case "last":
+                return vectors[-1]
+            case "max":
+                return np.asarray(vectors.max(0))
+            case "mean-sqrt":
+                return np.asarray(vectors.sum(0) / np.sqrt(np.float32(len(vectors))))
+            case "weighted-mean":
+                weights = np.arange(1, len(vectors) + 1, dtype=np.float32)
+                return np.asarray(weights / weights.sum() @ vectors)
+            case _:
+                return np.asarray(vectors.mean(0))
+
+    @torch.inference_mode()
+    def _projected(self, vectors: Float32[ndarray, "texts D"]) -> Float32[ndarray, "texts P"]:
+        """Return vectors of texts after the linear layers."""
+        found = self.network.output(torch.from_numpy(vectors).to(self.network.device))
+        return np.asarray(found.float().cpu().numpy())

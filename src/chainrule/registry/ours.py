@@ -30,6 +30,7 @@ ROWS = (
     ("attention", "classifier", Lazy("chainrule.features.trees.draw_trees:attend_tree")),
     ("attention beside", "caption", Lazy("chainrule.features.vision.attend:attend_picture")),
     ("score", "table", Lazy("chainrule.features.reading.surprisal:surprisal")),
+    ("next", "several", Lazy("chainrule.features.side_by_side.next_tokens:next_tokens")),
     ("context", "limit", Lazy("chainrule.features.context.limited:limit")),
     ("beam tree", ".html", Lazy("chainrule.features.inspect.beam_tree:tree_page")),
     ("beam tree", ".json", Lazy("chainrule.features.inspect.beam_tree:tree_json")),

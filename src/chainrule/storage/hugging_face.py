@@ -86,6 +86,12 @@ def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpo
             "whose architecture transformers has built in"
         )
     tensors, files = tensors_of_folder(folder, open_pickle)
+    sentence_files = _sentence_files(folder)
+    for part in sorted(Path(name).parent.name for name in sentence_files if "/" in name):
+        if any((folder / part / name).exists() for name in (TENSORS, _PICKLE)):
+            own, own_files = tensors_of_folder(folder / part, open_pickle)
+            tensors = {**tensors, **{f"{part}/{name}": own[name] for name in own}}
+            files = {**files, **{f"{part}/{name}": path for name, path in own_files.items()}}
     template = folder / CHAT_TEMPLATE
     return Checkpoint(
         str(folder),
@@ -99,7 +105,7 @@ def open_folder(folder: Path, open_pickle: OpenTensors | None = None) -> Checkpo
         {name: _bytes_of(folder / name) for name in _SIDES if (folder / name).exists()}
         if (folder / SOURCE_PIECES).exists()
         else {},
-        _sentence_files(folder),
+        sentence_files,
     )
 
 
@@ -245,7 +251,8 @@ def write_folder(
 ) -> None:
     """Write a folder that takes the place of `folder` when it is whole.
 
-    names: of the file of settings, which tells such a folder from others, and of that of tensors. Raises OutputError.
+    names: of the file of settings, which tells such a folder from others, and of that of tensors. A tensor whose name
+    begins with a folder, as 2_Dense/linear.weight, is written there. Raises OutputError.
     """
     config, own = names
     check_target(folder, overwrite=overwrite, config=config)
@@ -256,7 +263,12 @@ def write_folder(
             for name, data in files.items():
                 (temporary / name).parent.mkdir(exist_ok=True)
                 (temporary / name).write_bytes(data)
-            write_tensors(temporary / own, tensors, progress, metadata={"format": "pt"})
+            by_part: dict[str, dict[str, ndarray]] = {"": {}}
+            for name, tensor in tensors.items():
+                part, _, inner = name.rpartition("/")
+                by_part.setdefault(part, {})[inner] = tensor
+            for part, parts_tensors in by_part.items():
+                write_tensors(temporary / part / own, parts_tensors, progress, metadata={"format": "pt"})
             sync_folder(temporary)
             check_target(folder, overwrite=overwrite, config=config)  # again: another process may have been first
             if folder.exists():

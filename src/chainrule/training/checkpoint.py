@@ -79,6 +79,7 @@ class RunProgress(_Strict):
     halved: int = 0  # times that plateau has halved the learning rate
     averaged: int = 0  # weights that the running average has taken in
     log_bytes: int = 0
+    before: dict[str, Any] | None = None  # the validation before the first step, of a network that was trained before
 
 
 class Checkpoint(_Strict):

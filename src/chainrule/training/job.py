@@ -50,6 +50,7 @@ class TrainingJob(Generic[N]):
     change if the loss diverges, if not the usual settings. blocks: the layers of a network, if it is deep enough to
     share them out among processes and to recompute their activations; else None. run_config: if the job is one phase of
     a run, the settings of the whole run, which must stay the same for it to resume; None if these are `training`.
+    starts_trained: whether the network has been trained before, so that it is also validated before the first step.
     """
 
     training: TrainingConfig
@@ -66,6 +67,7 @@ class TrainingJob(Generic[N]):
     divergence_hint: str | None = None
     blocks: Callable[[N], Sequence[nn.Module]] | None = None
     run_config: TrainingConfig | None = None
+    starts_trained: bool = False
 
 
 class ValidationResult(NamedTuple):

@@ -62,11 +62,12 @@ class Report:
             found = self.mean_average_precision
             boxes = "" if found is None else f", average precision {found:.4f}"
             parts.append(f"validation {self.valid_loss:.4f}{bits}{right}{boxes}{' *' if self.is_best else ''}")
-        parts += [
-            f"{self.tokens_per_second:,.0f} tokens/s",
-            f"{self.peak_share:.0%} of peak",
-            f"rate {self.rate:.3f}",
-        ]
+        if self.step:
+            parts += [
+                f"{self.tokens_per_second:,.0f} tokens/s",
+                f"{self.peak_share:.0%} of peak",
+                f"rate {self.rate:.3f}",
+            ]
         if self.memory is not None:
             parts.append(f"{self.memory / 1e9:.2f} GB")
         if self.seconds_left is not None and self.step != self.steps:
@@ -103,7 +104,7 @@ class Log:
         if self._board is not None:
             for name in ("loss", "valid_loss", *REPORTED_FIGURES, "rate", "gradient", "tokens_per_second"):
                 value = getattr(report, name)
-                if value is not None:
+                if value is not None and not math.isnan(value):
                     self._board.add_scalar(name, value, report.step)
 
     def line(self, values: dict[str, Any]) -> None:

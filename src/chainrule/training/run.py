@@ -15,11 +15,10 @@ import torch
 
 from chainrule.errors import EstimationError, SettingError
 from chainrule.neural.adapters import load_learned_state
-from chainrule.neural.quantization import parameters_of, rounds_activations
+from chainrule.neural.quantization import rounds_activations
 from chainrule.storage.model_folder import check_target
 from chainrule.training.checkpoint import FOLDER, Checkpoints, check_same, open_checkpoint
 from chainrule.training.config import TrainingRun, settings_of
-from chainrule.training.config import settings_of as training_settings
 from chainrule.training.defaults import settings_left_open, with_context_in_text
 from chainrule.training.device import (
     Machine,
@@ -53,10 +52,10 @@ if TYPE_CHECKING:
     from chainrule.training.sizes import MakeJob
 
 
-def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] | None:
+def validate_finally(trainer: Trainer, timetable: Timetable, before: dict[str, Any] | None) -> dict[str, Any] | None:
     """Validate the best weights on the whole text, or as much of it as fits the minutes; None without validation.
 
-    The network must have its best weights, and be in evaluation mode.
+    The network must have its best weights, and be in evaluation mode. before: the validation before the first step.
     """
     objective, whole = trainer.objective, trainer.objective.validation_tokens
     if trainer.best_weights is None or not whole:
@@ -76,40 +75,10 @@ def validate_finally(trainer: Trainer, timetable: Timetable) -> dict[str, Any] |
             "loss": trainer.best if validated.criterion is None else validated.loss,
             "read_tokens": sample,
         },
+        **({} if before is None else {"before_learning": before}),
         "unigram_loss": objective.unigram_loss(),
         **validated.figures,
     }
-
-
-def run_record(
-    trainer: Trainer, elapsed: float, validation: dict[str, Any] | None, earlier: float | None
-) -> dict[str, Any]:
-    """Return the record of a run.
-
-    elapsed: seconds of the whole run. earlier: seconds of its parts before the last, if any.
-    """
-    network, setup = trainer.network, trainer.setup
-    record: dict[str, Any] = {
-        "parameters": parameters_of(network),
-        "training": {
-            **settings_of(setup.training),
-            "batch": setup.recipe.batch,
-            "learning_rate": setup.recipe.rate,
-            "matrix_learning_rate": setup.recipe.matrix_rate,
-            "warm_up": trainer.warm_up,
-            **setup.machine.as_json(),
-            "float32_layers": setup.machine.layers_in_float32(network),
-            "processes": setup.processes.number,
-            "torch": torch.__version__,
-        },
-        "steps": trainer.step,
-        "tokens_seen": trainer.tokens,
-        "training_seconds": trainer.seconds,
-        "run_seconds": elapsed,
-    }
-    if earlier is not None:
-        record["earlier_seconds"] = earlier
-    return record | ({} if validation is None else {"validation": validation})
 
 
 _SECONDS_BETWEEN_CHECKPOINTS, _SECONDS_BETWEEN_REPORTS = 60.0, 2.0
@@ -195,7 +164,7 @@ class _RunningJob(Generic[N]):
         self.earlier_seconds = None if progress is None else progress.total_seconds or progress.elapsed
         torch.manual_seed(training.seed)
         self.network = self._built(machine)
-        asked = training_settings(job.run_config or training)
+        asked = settings_of(job.run_config or training)
         self.settings = {"network": job.network, "training": asked, "text": job.text}
         self.notes = [*(() if resumed is not None else job.notes), *machine.notes(self.network)]  # for the next report
         processes = self.processes
@@ -214,6 +183,7 @@ class _RunningJob(Generic[N]):
             keep=0 if progress is None else progress.log_bytes,
             step=self.resumed_at,
         )
+        self.before = None if progress is None else progress.before
         self.saved_at, self.saved_time, self.reported_time = self.trainer.step, time.monotonic(), 0.0
 
     def _built(self, machine: Machine) -> N:
@@ -282,6 +252,8 @@ class _RunningJob(Generic[N]):
             self.log.line({"event": "note", "note": note})
         if machine.compiled:
             trainer.forward = compile_or_fall_back(self.network, self._note_not_compiled)
+        if self.job.starts_trained and not trainer.step and self.objective.validation_tokens:
+            self.before = self._validate_before()
         try:
             with interruptions() as interruption:
                 while not trainer.is_over:
@@ -305,6 +277,21 @@ class _RunningJob(Generic[N]):
     def _note_not_compiled(self, because: str) -> None:
         self.log.line({"event": "not compiled", "because": because})
         self.notes.append(f"torch.compile failed, so the network is not compiled: {because}")
+
+    def _validate_before(self) -> dict[str, Any]:
+        """Validate before the first step, on as much text as later; report it, and return the figures."""
+        timetable, trainer, few = self.timetable, self.trainer, self.timetable.sample()
+        if timetable.layout is None:
+            trainer.measure(few)  # which warms up
+        began, validated = time.monotonic(), trainer.measure(few)
+        timetable.pace.validated(validated.read or few, time.monotonic() - began)
+        sample = timetable.set_first_sample()
+        validated = trainer.measure(sample) if sample > (validated.read or few) else validated
+        reported = {name: validated.figures.get(name) for name in REPORTED_FIGURES}
+        note, self.notes = "\n".join(self.notes) or None, []
+        report = trainer.report(None, valid_loss=validated.loss, **reported, note=note)
+        self._report(report, time.monotonic(), is_important=True)
+        return {"loss": validated.loss, "read_tokens": sample, **validated.figures}
 
     def _do_what_is_due(self) -> None:
         """Do what is due after a step: validation, a checkpoint, a report."""
@@ -385,6 +372,7 @@ class _RunningJob(Generic[N]):
                     elapsed=timetable.elapsed,
                     total_seconds=(self.earlier_seconds or 0.0) + time.monotonic() - self.part_began,
                     log_bytes=self.log.bytes,
+                    before=self.before,
                 ),
                 last,
                 best,
@@ -451,8 +439,8 @@ class _RunningJob(Generic[N]):
         elif trainer.average is not None:
             trainer.average.swap()
         network.eval()
-        validation = validate_finally(trainer, self.timetable)
-        record = run_record(trainer, self.timetable.elapsed, validation, self.earlier_seconds)
+        validation = validate_finally(trainer, self.timetable, self.before)
+        record = trainer.record(self.timetable.elapsed, self.earlier_seconds, validation)
         return self._plain().cpu(), record
 
     def _plain(self) -> N:

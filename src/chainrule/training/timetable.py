@@ -25,6 +25,7 @@ _SMALL_SAMPLE, _SMALLEST_SAMPLE = 1024, 64  # tokens, if the budget is in minute
 _STEPS_SAMPLE = 8192  # at least, if the budget is not in minutes
 FORWARD_SHARE = 1 / 3  # of the operations of a training step, which also has a backward pass
 SAVING_SHARE = 0.02  # of the time, for checkpoints
+_LONG_BEFORE = 0.25  # of the minutes; where more has passed before training, users are told
 KEPT_PLAN = 0.02  # a plan changes only if it misses the minutes by more than this share
 _LEAST_TOKENS = 256  # in a step
 _FEW = 1000  # steps, which a run of minutes takes however short its text is
@@ -154,7 +155,8 @@ class Timetable:
     """The plan of one run, adjusted as it proceeds. All processes follow the first one's.
 
     layout: None until the number of steps is known. plans: how often the clock has set that number. save_seconds: the
-    duration of the last checkpoint. notes: notes for users, kept until they are reported.
+    duration of the last checkpoint. notes: notes for users, kept until they are reported. first_sample: tokens of the
+    validation before the first step.
     """
 
     def __init__(self, trainer: Trainer, setup: Setup, resumed: RunProgress | None, began: float) -> None:
@@ -169,15 +171,20 @@ class Timetable:
         self.first = trainer.step
         self.plans, self.save_seconds, token_seconds = 0, 0.0, None
         self.notes: list[str] = []
+        self.first_sample: int | None = None
         self.began = began
-        if self.budget is not None and (late := self.elapsed + time_left(self.budget, self.elapsed) - self.budget) > 0:
-            self.notes.append(
-                f"{self.elapsed:.0f} s passed before training, which still gets at least half of the minutes"
-            )
-            self.began += late
+        if self.budget is not None:
+            late = self.elapsed + time_left(self.budget, self.elapsed) - self.budget
+            if self.elapsed > _LONG_BEFORE * self.budget:
+                self.notes.append(
+                    f"{self.elapsed:.0f} of {self.budget:.0f} s passed before training: importing torch, reading the "
+                    f"text, choosing sizes{'; training still gets at least half of the minutes' * (late > 0)}"
+                )
+            self.began += max(0.0, late)
         if resumed is not None:
             self.began -= resumed.elapsed
             self.plans, token_seconds = resumed.plans, resumed.token_seconds
+            self.first_sample = None if resumed.before is None else resumed.before["read_tokens"]
             if resumed.every is not None and resumed.sample is not None:
                 self.layout = Layout(resumed.every, resumed.sample)
         self.most_steps = most_steps(self.objective)
@@ -235,6 +242,16 @@ class Timetable:
         """Return tokens in a validation; until the number of steps is known, as for a run that ends here."""
         return self.layout.sample if self.layout is not None else self._layout_of(self.trainer.step).sample
 
+    def set_first_sample(self) -> int:
+        """Return tokens in the validation before the first step, and so in later ones."""
+        sample, token_seconds = self.sample(), self.pace.token_seconds
+        if self.layout is None and self.budget and token_seconds and not self.training.valid_sample:
+            share = LEARNING_SHARE * self.budget / (VALIDATIONS + 1)
+            affordable = int(self.setup.processes.broadcast(share / token_seconds))
+            sample = min(self.objective.validation_tokens, max(sample, affordable))
+        self.first_sample = sample
+        return sample
+
     def final_sample(self) -> int:
         """Return tokens in the last validation: the whole text, or as much of it as fits the minutes."""
         sample, whole = self.sample(), self.objective.validation_tokens
@@ -281,7 +298,8 @@ class Timetable:
             )
 
     def _layout_of(self, steps: int) -> Layout:
-        return layout(self.training, steps, self.objective.tokens(steps), self.objective.validation_tokens)
+        planned = layout(self.training, steps, self.objective.tokens(steps), self.objective.validation_tokens)
+        return planned if self.first_sample is None else planned._replace(sample=self.first_sample)
 
     def _seconds_between(self, steps: int) -> float:
         """Return seconds of the validation and the checkpoints that remain in a run of `steps` steps."""

@@ -15,7 +15,9 @@ import torch
 from chainrule.errors import EstimationError, SettingError
 from chainrule.neural.adapters import learned_state, load_learned_state
 from chainrule.neural.device import follow_load
+from chainrule.neural.quantization import parameters_of
 from chainrule.training.checkpoint import RunProgress
+from chainrule.training.config import settings_of
 from chainrule.training.device import memory_in_use
 from chainrule.training.optimisers import Average, Optimisers, rate_share, steps_of
 from chainrule.training.reports import Report
@@ -157,17 +159,22 @@ class Trainer:
                 raise EstimationError(f"the {what} at step {step + 1:,}, after {self.objective.tokens(step):,} tokens")
             self._losses.append(value)
 
+    def measure(self, tokens: int) -> ValidationResult:
+        """Return the validation on about `tokens` tokens. Raises EstimationError if the loss is not finite."""
+        self.network.eval()
+        validated = self.objective.validate(tokens)
+        self.network.train()
+        if self.setup.processes.sharding is not None:
+            self.setup.processes.sharding.drop_gathered(self.network)
+        if not math.isfinite(validated.loss):
+            raise EstimationError(f"the validation loss is {validated.loss} after step {self.step:,}")
+        return validated
+
     def validate(self, tokens: int) -> tuple[ValidationResult, bool]:
         """Return the validation on about `tokens` tokens, and whether it is the best so far."""
         with self.averaged():
-            self.network.eval()
-            validated = self.objective.validate(tokens)
+            validated = self.measure(tokens)
             loss = validated.loss
-            self.network.train()
-            if self.setup.processes.sharding is not None:
-                self.setup.processes.sharding.drop_gathered(self.network)
-            if not math.isfinite(loss):
-                raise EstimationError(f"the validation loss is {loss} after step {self.step:,}")
             criterion = loss if validated.criterion is None else validated.criterion
             is_best = criterion < self.best
             if is_best:
@@ -209,6 +216,34 @@ class Trainer:
             memory=memory_in_use(self.setup.machine.device),
             **more,
         )
+
+    def record(self, elapsed: float, earlier: float | None, validation: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the record of the run.
+
+        elapsed: seconds of the whole run. earlier: seconds of its parts before the last, if any. validation: the last.
+        """
+        setup = self.setup
+        record: dict[str, Any] = {
+            "parameters": parameters_of(self.network),
+            "training": {
+                **settings_of(setup.training),
+                "batch": setup.recipe.batch,
+                "learning_rate": setup.recipe.rate,
+                "matrix_learning_rate": setup.recipe.matrix_rate,
+                "warm_up": self.warm_up,
+                **setup.machine.as_json(),
+                "float32_layers": setup.machine.layers_in_float32(self.network),
+                "processes": setup.processes.number,
+                "torch": torch.__version__,
+            },
+            "steps": self.step,
+            "tokens_seen": self.tokens,
+            "training_seconds": self.seconds,
+            "run_seconds": elapsed,
+        }
+        if earlier is not None:
+            record["earlier_seconds"] = earlier
+        return record | ({} if validation is None else {"validation": validation})
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all that the next step depends on, except for `progress`. All processes must call it."""

@@ -238,6 +238,10 @@ def test_saved_models_stand_in_one_table(chainrule, saved: Path, heldout: Path) 
         assert row["bits_per_byte"] == found.bits_per_byte
         assert row["signature"] == found.signature
         assert line.split()[:2] == [str(path), f"{found.bits_per_byte:.4f}"]
+    without = chainrule("compare", *paths, "--text", heldout, "--no-ends", "--json").json
+    found = [library.load(path).evaluate(heldout, ends=False).bits_per_byte for path in paths]
+    assert [row["bits_per_byte"] for row in without] == found
+    assert "--no-ends needs --text" in chainrule("compare", heldout, "--no-ends").error
     assert "word perplexity" in result.lines[2]  # since perplexities per token of other tokens cannot be compared
     assert rows[0]["to_best"] is None
     assert rows[1]["to_best"]["p_value"] < 0.001

@@ -47,6 +47,7 @@ def test_every_format_has_the_same_pairs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "fields", "message"),
     [
+        ("a.csv", "id,text\n1,ka vi\n2,vi ka\n", None, "'id' and 'text' seem to be the names of columns"),
         ("a.tsv", "x\ty\nka vi\tvi ka\nvi vi\tka ka\n", None, "'x' and 'y' seem to be the names of columns"),
         ("a.csv", "id,right,wrong\n1,ka vi,vi\n", None, "no column 'sentence_good'; there are 'id', 'right', 'wrong'"),
         ("a.csv", "id,right,wrong\n1,ka vi,vi\n", ("right", "bad"), "no column 'bad'; there are 'id', 'right'"),

@@ -41,7 +41,7 @@ def as_sentence_transformers(folder: Path, pooling: str, *, is_normalised: bool,
         {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"sentence_transformers.models.{kind}"}
         for i, kind in enumerate(kinds)
     ]
-    modes = dict.fromkeys((f"pooling_mode_{each}" for each in ("cls_token", "mean_tokens", "max_tokens")), False)
+    modes = dict.fromkeys((f"pooling_mode_{each}" for each in FORMULAS), False)
     written(folder, "modules.json", modules)
     written(folder, "1_Pooling/config.json", {"word_embedding_dimension": 16, **modes, f"pooling_mode_{pooling}": True})
     written(folder, "sentence_bert_config.json", {"max_seq_length": most, "do_lower_case": False})
@@ -75,6 +75,9 @@ FORMULAS: dict[str, Callable[[ndarray], ndarray]] = {
     "mean_tokens": lambda states: states.sum(0) / len(states),
     "max_tokens": lambda states: states.max(0),
     "cls_token": lambda states: states[0],
+    "lasttoken": lambda states: states[-1],
+    "mean_sqrt_len_tokens": lambda states: states.sum(0) / len(states) ** 0.5,
+    "weightedmean_tokens": lambda states: np.average(states, axis=0, weights=np.arange(1, len(states) + 1)),
 }
 
 
@@ -90,6 +93,97 @@ def test_vectors_of_texts_are_theirs(
         expected = FORMULAS[pooling](their_states(name, folder, text, MOST))
         expected = expected / np.linalg.norm(expected) if is_normalised else expected
         np.testing.assert_allclose(own, expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
+
+
+def with_dense(folder: Path, widths: tuple[int, ...], activation: str, *, bias: bool) -> list[dict[str, ndarray]]:
+    """Linear layers after the pooling, as sentence-transformers writes them; returns their tensors."""
+    kinds = ["Transformer", "Pooling", *["Dense"] * len(widths), "Normalize"]
+    written(folder, "modules.json", modules(*kinds))
+    rng, before, layers = np.random.default_rng(1), 16, []
+    for i, width in enumerate(widths, 2):
+        sizes = {"in_features": before, "out_features": width}
+        config = {**sizes, "bias": bias, "activation_function": f"torch.nn.modules.{activation}"}
+        written(folder, f"{i}_Dense/config.json", config)
+        layers.append({"linear.weight": rng.normal(size=(width, before)).astype(np.float32)})
+        if bias:
+            layers[-1]["linear.bias"] = rng.normal(size=width).astype(np.float32)
+        save_file(layers[-1], folder / f"{i}_Dense" / "model.safetensors")
+        before = width
+    return layers
+
+
+DENSE = [((8,), "activation.Tanh", True), ((24, 12), "linear.Identity", False)]
+
+
+@pytest.mark.parametrize(("widths", "activation", "bias"), DENSE)
+def test_vectors_go_through_linear_layers(
+    widths: tuple[int, ...], activation: str, bias: bool, bert: Path, tmp_path: Path
+) -> None:
+    layers = with_dense(bert, widths, activation, bias=bias)
+    model = chainrule.load(bert)
+    for text, own in zip(READ, model.embed(READ), strict=True):
+        expected = FORMULAS["mean_tokens"](their_states("bert", bert, text, MOST))
+        for layer in layers:
+            expected = layer["linear.weight"].astype(float) @ expected + layer.get("linear.bias", 0)
+            expected = np.tanh(expected) if "Tanh" in activation else expected
+        np.testing.assert_allclose(own, expected / np.linalg.norm(expected), atol=1e-5, rtol=0)
+    chainrule.convert(bert, tmp_path / "lm")
+    chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")
+    for name in ("lm", "out"):
+        np.testing.assert_array_equal(chainrule.load(tmp_path / name).embed(READ), model.embed(READ))
+    for i, layer in enumerate(layers, 2):
+        went = load_file(tmp_path / "out" / f"{i}_Dense" / "model.safetensors")
+        assert went.keys() == layer.keys()
+        for name, array in layer.items():
+            np.testing.assert_array_equal(went[name], array)
+
+
+def test_prompts_stand_before_texts(bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prompts = {"query": "the cat: ", "document": ""}
+    file = {"prompts": prompts, "default_prompt_name": None}
+    written(bert, "config_sentence_transformers.json", file)
+    model = chainrule.load(bert)
+    expected = model.embed([f"the cat: {text}" for text in TEXTS])
+    assert not np.array_equal(model.embed(TEXTS), expected)
+    np.testing.assert_array_equal(model.embed(TEXTS, prompt_name="query"), expected)
+    np.testing.assert_array_equal(model.embed(TEXTS, prompt="the cat: "), expected)
+    [of_query] = model.embed_units([TEXTS[0]], chainrule.EmbeddingConfig(prompt_name="query"))
+    assert (of_query.text, of_query.units) == (TEXTS[0], [TEXTS[0]])
+    for name, message in (("queri", "expected one of query, document"), ("", "expected one of query, document")):
+        with pytest.raises(SettingError, match=message):
+            model.embed(TEXTS, prompt_name=name)
+    written(bert, "config_sentence_transformers.json", {**file, "default_prompt_name": "query"})
+    chainrule.convert(bert, tmp_path / "lm")
+    np.testing.assert_array_equal(chainrule.load(tmp_path / "lm").embed(TEXTS), expected)
+    np.testing.assert_array_equal(chainrule.load(bert).embed(TEXTS, prompt_name="document"), model.embed(TEXTS))
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
+    assert run(["embed", str(tmp_path / "lm"), str(tmp_path / "texts.txt"), "--prompt-name", "document"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["text"] for row in rows] == TEXTS
+    np.testing.assert_allclose([row["vector"] for row in rows], model.embed(TEXTS), atol=1e-6)
+    assert run(["embed", str(tmp_path / "lm"), str(tmp_path / "texts.txt")]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    np.testing.assert_allclose([row["vector"] for row in rows], expected, atol=1e-6)
+    assert [row["text"] for row in rows] == TEXTS
+
+
+def test_the_first_numbers_are_kept_at_the_same_length(bert: Path, plain: tuple[str, Path]) -> None:
+    model = chainrule.load(bert)
+    whole, short = model.embed(TEXTS), model.embed(TEXTS, dimensions=5)
+    np.testing.assert_allclose(short, whole[:, :5] / np.linalg.norm(whole[:, :5], axis=1, keepdims=True), atol=1e-6)
+    with pytest.raises(SettingError, match="dimensions is 17, and this encoder's vectors have 16; take at most that"):
+        model.embed(TEXTS, dimensions=17)
+    other = chainrule.load(plain[1])
+    np.testing.assert_array_equal(other.embed(TEXTS, dimensions=5), other.embed(TEXTS)[:, :5])
+
+
+@pytest.mark.parametrize("asked", [{"prompt": "query: "}, {"prompt_name": "query"}, {"dimensions": 4}])
+def test_what_is_for_sentence_encoders_is_refused_elsewhere(asked: dict[str, Any], bert: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="for the vectors of whole texts by a sentence encoder"):
+        chainrule.load(bert).embed(TEXTS, pooling="mean", **asked)
+    masked = chainrule.load(save(shaken(MASKED["bert"]), tmp_path / "masked", tokenizer_of("bert")))
+    with pytest.raises(SettingError, match=r"sentence encoders, and this network is none|its files name no prompts"):
+        masked.embed(TEXTS, **asked)
 
 
 def test_without_files_of_sentence_transformers_it_is_the_mean_of_what_is_read(plain: tuple[str, Path]) -> None:
@@ -201,12 +295,21 @@ def modules(*kinds: str, path: str = "") -> list[dict[str, Any]]:
 
 POOLING = "1_Pooling/config.json"
 BROKEN: dict[str, tuple[str, Any, str]] = {
-    "a dense layer": (
+    "an unknown module": (
+        "modules.json",
+        modules("Transformer", "Pooling", "LayerNorm"),
+        r"modules\.json: asks for LayerNorm, which is not supported; known are Transformer, Pooling, Dense, Normalize",
+    ),
+    "a dense layer without its file": (
         "modules.json",
         modules("Transformer", "Pooling", "Dense"),
-        r"modules\.json: asks for Dense, which",
+        r"2_Dense/config\.json is missing, which says how wide its vectors are",
     ),
-    "two poolings": ("modules.json", modules("Transformer", "Pooling", "Pooling"), "asks for Pooling twice"),
+    "two poolings": (
+        "modules.json",
+        modules("Transformer", "Pooling", "Pooling"),
+        "has the modules Transformer, Pooling, Pooling; expected",
+    ),
     "no pooling": (
         "modules.json",
         modules("Transformer", "Normalize"),
@@ -224,12 +327,7 @@ BROKEN: dict[str, tuple[str, Any, str]] = {
         modules("Transformer", "Pooling", path="0_Transformer"),
         r"modules\.json: the Transformer lies in '0_Transformer'; expected the folder itself",
     ),
-    "weighted means": (
-        POOLING,
-        {"pooling_mode_weightedmean_tokens": True},
-        r"config\.json: pools by weightedmean_tokens",
-    ),
-    "the last token": (POOLING, {"pooling_mode": "lasttoken"}, "pools by lasttoken, which is not supported; expected"),
+    "an unknown pooling": (POOLING, {"pooling_mode": "sum"}, "pools by sum, which is not supported; expected"),
     "two ways at once": (
         POOLING,
         {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True},
@@ -237,10 +335,15 @@ BROKEN: dict[str, tuple[str, Any, str]] = {
     ),
     "none": (POOLING, {"pooling_mode_cls_token": False}, "pools by nothing, which is not supported"),
     "no object": (POOLING, [], r"1_Pooling/config\.json: holds a JSON list; expected an object"),
-    "a prompt": (
+    "a prompt that is not there": (
         "config_sentence_transformers.json",
-        {"prompts": {"query": "query: "}, "default_prompt_name": "query"},
-        "default_prompt_name is 'query', a text to put before each text, which is not supported",
+        {"prompts": {"document": "text: "}, "default_prompt_name": "query"},
+        "default_prompt_name is 'query'; its prompts are document",
+    ),
+    "prompts that are no texts": (
+        "config_sentence_transformers.json",
+        {"prompts": {"document": 3}},
+        "prompts is {'document': 3}; expected texts by name",
     ),
     "nothing read": ("sentence_bert_config.json", {"max_seq_length": -1}, r"at most -1 tokens \(max_seq_length\)"),
     "no token types": ("config.json", {"type_vocab_size": 0}, "type_vocab_size: there are no token types; expected 1"),

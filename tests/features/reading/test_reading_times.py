@@ -190,7 +190,7 @@ def test_surprisals_of_others_stand_beside_models(chainrule, study: Path, tmp_pa
         ([("ka", 999, 1, 300)], "times.tsv, line 2: the text has no word with the key zone 999, item 1"),
         ([("ka", "", 1, 300)], "times.tsv, line 2: the text has no word with the key zone (empty), item 1"),
         ([("word", 1, 1, 300)], "times.tsv, line 2: the word with the key zone 1, item 1 is 'word', and in"),
-        ([(None, 1, 1, 300), (None, 1, 1, 300)], "times.tsv, line 3: the key zone 1, item 1 is there twice"),
+        ([(None, 1, 1, 300), (None, 1, 1, 300)], "times.tsv, line 3: has the same key, zone 1, item 1, as "),
         ([(None, 1, 1, "slow")], "times.tsv, line 2: RT is 'slow'; expected a number"),
         (
             [(None, 1, 1, "")],
@@ -213,7 +213,7 @@ def test_bad_times_are_told_with_their_row(rows: list[Any], message: str, refuse
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("word\tzone\titem\nka\t1\t1\nvi\t1\t1\n", "line 3: the key zone 1, item 1 is there twice; see"),
+        ("word\tzone\titem\nka\t1\t1\nvi\t1\t1\n", "line 3: has the same key, zone 1, item 1, as"),
         ("word\tzone\titem\nka vi\t1\t1\n", "line 2: the word is 'ka vi'; expected one word"),
         (
             "word\tzone\titem\nka\t1\t1\nvi\t1\t2\nvi\t2\t1\nka\t1\t3\n",

@@ -73,6 +73,18 @@ def test_the_best_sums_are_chosen(
     assert result.lines[1] == f"weights  score 1, lm {weight:.4g}, words {words:.4g}"
 
 
+def test_tuning_on_few_lists_is_told(chainrule, lists: Path, model: Path, tmp_path: Path) -> None:
+    best = ["-o", tmp_path / "best.txt", "--overwrite"]
+    told = chainrule("rescore", lists, "--model", model, "--tune", lists, *best).out
+    assert "on 30 lists" in told
+    [first, *_] = lists.read_text().splitlines()
+    record = json.loads(first)
+    record["hypotheses"] = [{"text": record["reference"], "score": -1.0}, {"text": "zzz", "score": -9.0}]
+    (tmp_path / "one.jsonl").write_text(json.dumps(record) + "\n")
+    one = ["rescore", tmp_path / "one.jsonl", "--model", model, "--tune", tmp_path / "one.jsonl", *best]
+    assert "tuning on 1 list found no better weights" in chainrule(*one).out
+
+
 def test_error_rates_before_and_after_are_printed(
     chainrule, lists: Path, model: Path, texts: list[str], tmp_path: Path
 ) -> None:

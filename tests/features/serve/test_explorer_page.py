@@ -170,6 +170,33 @@ def test_next_words_are_those_of_the_command_line(
     assert 0 < page.evaluate(f"{heights}[0]") < page.evaluate(f"{heights}[1]")  # the grey of the model is to be seen
 
 
+def test_next_words_of_several_models_are_those_of_the_command_line(
+    browser: Browser, explored: Running, folders: dict[str, Path], opened: Callable[..., Page]
+) -> None:
+    page = opened(explored, view="next", model="ngram", other="mixture", text=TEXT)
+    command = page.evaluate("[...document.querySelectorAll('#command-list pre')].at(-1).textContent")
+    assert command == f"chainrule next ngram/ '{TEXT}' --top 10 --also mixture/"
+    expected = json.loads(
+        command_line("next", folders["ngram"], TEXT, "--top", "10", "--also", folders["mixture"], "--json")
+    )
+    rows = cells(page, "The likeliest tokens of each model")
+    assert [row[0] for row in rows] == [row["token"] for row in expected]
+    exact = page.evaluate("[...document.querySelectorAll('.beside td span[title]')].map(one => Number(one.title))")
+    both = [row[f"prob_{folders[name].name}"] for row in expected for name in ("ngram", "mixture")]
+    assert [value for value in exact if not math.isnan(value)] == pytest.approx(both, abs=1e-6)
+    state = {"view": "next", "model": "ngram", "other": "talker", "text": TEXT}
+    refused = browser.open(f"{explored.url}/explore/#{urlencode(state)}")
+    refused.wait(DONE)
+    assert "cannot share rows" in refused.text
+    assert "Or choose words under Suggest." in refused.text
+    refused.close()
+    words = show(page, view="next", model="ngram", other="talker", unit="words", text=TEXT)
+    assert words.count("The likeliest words") == 2
+    assert "(all)" in page.evaluate("document.querySelector('[name=other]').innerText")
+    show(page, view="surprisal", model="ngram", other="(all)", text=TEXT)  # which compares two
+    assert page.evaluate("document.querySelector('[name=other]').value") == "mixture"
+
+
 def test_surprisal_is_that_of_the_command_line(
     explored: Running, folders: dict[str, Path], opened: Callable[..., Page]
 ) -> None:
@@ -241,6 +268,7 @@ def test_a_row_of_attention_is_chosen_with_the_arrows(explored: Running, opened:
 
 LOOKS: dict[str, dict[str, Any]] = {  # a state of each view, with what is most likely not to fit or to be pale
     "next": {"model": "ngram", "text": TEXT, "top_k": 3},
+    "beside": {"view": "next", "model": "ngram", "other": "mixture", "text": TEXT},
     "layers": {"view": "next", "model": "talker", "text": TEXT},
     "surprisal": {"model": "ngram", "text": f"{TEXT} unheardof"},
     "difference": {"view": "surprisal", "model": "ngram", "other": "lstm", "text": f"{TEXT} unheardof"},

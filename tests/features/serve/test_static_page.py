@@ -136,8 +136,8 @@ def check_surprisals(page: Page, name: str, model: chainrule.CausalModel, text: 
         check_close(own[key], expected[key], CLOSE * expected["tokens"])
     assert len(own["units"]) == len(expected["units"])
     for unit, one in zip(own["units"], expected["units"], strict=True):
-        assert unit.keys() == one.keys()
-        for key in one.keys() - {"likelier", "rank"}:  # of equally likely tokens, either may come first
+        assert unit.keys() == one.keys() - {"ngram_length"}
+        for key in unit.keys() - {"likelier", "rank"}:  # of equally likely tokens, either may come first
             check_close(unit[key], one[key])
 
 
@@ -176,6 +176,24 @@ def test_tables_give_the_numbers_of_python(
             assert answer(page, "/v1/explore/way", model=name, text="ke di")["way"] == {"kind": "ngram"}
     assert page.problems == []
     assert page.requests == [(tmp_path / "page.html").as_uri()]
+    page.close()
+
+
+@in_chromium
+def test_several_models_give_the_next_tokens_of_python(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "few.txt").write_text("ke di\nke di ba\n")
+    few = chainrule.train(tmp_path / "few.txt", chainrule.NGramConfig(order=2))
+    models = {"words": table(), "few": few, "bytes": table(2, "byte")}
+    page = opened(browser, models, tmp_path / "page.html")
+    own = answer(page, "/v1/explore/beside", model="few", also=["words"], text="ke di", top=5)
+    expected = [*chainrule.next_tokens({name: models[name] for name in ("few", "words")}, "ke di", 5)]
+    assert any(row["prob_few"] is None for row in expected)
+    of_page = {token["token"]: token["probs"] for token in own["tokens"]}
+    for row in expected[:5]:  # of equally likely tokens, either may come first
+        for prob, one in zip(of_page[row["token"]], (row["prob_few"], row["prob_words"]), strict=True):
+            check_close(prob, one)
+    with pytest.raises(Exception, match="cannot share rows"):
+        answer(page, "/v1/explore/beside", model="few", also=["bytes"], text="ke di")
     page.close()
 
 

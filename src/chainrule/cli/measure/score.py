@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.base.files import describe_duplicate
 from chainrule.base.progress import silent
-from chainrule.cli.shared.models import limited, open_model
+from chainrule.cli.shared.models import limited, names_of, open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
+    FurtherModels,
     ModelMarkerRule,
     ModelPath,
     ModelTokenizerName,
@@ -61,16 +61,7 @@ def score(
     header: Annotated[
         bool, Parameter(negative=(), help="Print the names of the columns of lines first; tables have them.")
     ] = False,
-    also: Annotated[
-        tuple[Path, ...],
-        Parameter(
-            negative=(),
-            consume_multiple=True,
-            help="Further models; each has columns that end in the name of its folder, or rows (--long).",
-            show_default=False,
-        ),
-        Needs("output"),
-    ] = (),
+    also: Annotated[FurtherModels, Needs("output")] = (),
     table: Flags[SurprisalOptions] = NO_FLAGS,
     context: Flags[ContextOptions] = NO_FLAGS,
     tokenizer: ModelTokenizerName = None,
@@ -166,23 +157,6 @@ def _check_has_units(model: ScoringModel, path: Path, by: By | None) -> None:
             f"{path}: --{by} is for models that continue texts; one of family {model.family!r} fills gaps, and scores "
             f"whole texts: leave --{by} out"
         )
-
-
-def names_of(paths: tuple[Path, ...]) -> list[str]:
-    """A name for each model: that of its folder or file, after as many folders above it as tell it from the others.
-
-    Raises CycloptsError if one is there twice.
-
-    good:  names_of((Path("small/5g"), Path("large/5g"), Path("lstm"))) == ["small-5g", "large-5g", "lstm"]
-    """
-    if twice := describe_duplicate([str(path) for path in paths]):
-        raise CycloptsError(msg=f"The models are {twice}; name each once.")
-    parts = [path.resolve().parts for path in paths]
-    names = [own[-1:] for own in parts]
-    for count in range(2, max(map(len, parts), default=0) + 1):
-        shared = {name for name in names if names.count(name) > 1}
-        names = [own[-count:] if name in shared else name for own, name in zip(parts, names, strict=True)]
-    return ["-".join(part.strip("/") for part in name) for name in names]
 
 
 def note_convention(model: Model, path: Path, settings: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from cyclopts import CycloptsError
 
+from chainrule.base.files import describe_duplicate
 from chainrule.cli.shared.options import given_settings
 from chainrule.cli.shared.screen import note
 from chainrule.errors import OutputError, SettingError, prefix_errors
@@ -79,6 +80,23 @@ def open_model(
         for name, why in without_effect(model.engine).items():
             note(f"--{name.replace('_', '-')} has no effect on {path}, which {why}")
     return model
+
+
+def names_of(paths: tuple[Path, ...]) -> list[str]:
+    """A name for each model: that of its folder or file, after as many folders above it as tell it from the others.
+
+    Raises CycloptsError if one is there twice.
+
+    good:  names_of((Path("small/5g"), Path("large/5g"), Path("lstm"))) == ["small-5g", "large-5g", "lstm"]
+    """
+    if twice := describe_duplicate([str(path) for path in paths]):
+        raise CycloptsError(msg=f"The models are {twice}; name each once.")
+    parts = [path.resolve().parts for path in paths]
+    names = [own[-1:] for own in parts]
+    for depth in range(2, max(map(len, parts), default=0) + 1):
+        shared = {name for name in names if names.count(name) > 1}
+        names = [own[-depth:] if name in shared else name for own, name in zip(parts, names, strict=True)]
+    return ["-".join(part.strip("/") for part in name) for name in names]
 
 
 def limited(models: Mapping[str, ScoringModel], context: Flags[ContextOptions]) -> dict[str, Any]:

@@ -48,7 +48,8 @@ def _integers(type_: Any, tokens: Sequence[Token]) -> Any:
         try:
             numbers.append(whole_number_of(token.value))
         except ValueError:
-            advice = "; put texts before it" if is_several else ""
+            has_commas = "," in token.value
+            advice = "; put spaces between them" if has_commas else "; put texts before it" if is_several else ""
             message = f"{token.keyword or 'The value'} takes whole numbers, not {token.value}{advice}."
             raise CycloptsError(msg=message) from None
     return tuple(numbers) if is_several else numbers[0]
@@ -89,6 +90,15 @@ TextFiles = Annotated[str, FILE, Parameter(help=f"Text, a line a document: files
 TextFile = Annotated[str, FILE, Parameter(help=f"Text, a line a document: a file, also {FORMATS_READ}")]
 ModelPath = Annotated[
     Path, Parameter(help="A model: our folder or one of Hugging Face; an ARPA, KenLM binary, GGUF or llama2.c file.")
+]
+FurtherModels = Annotated[
+    tuple[Path, ...],
+    Parameter(
+        negative=(),
+        consume_multiple=True,
+        help="Further models; each has columns with the name of its folder.",
+        show_default=False,
+    ),
 ]
 NetworkPath = Annotated[Path, Parameter(help="A network: our folder or one of Hugging Face; a GGUF or llama2.c file.")]
 

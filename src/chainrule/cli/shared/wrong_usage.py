@@ -313,6 +313,7 @@ def _paths(bound: BoundArguments) -> Iterator[tuple[str, str]]:
 def is_model(name: str) -> bool:
     """Return whether a path has a model: a folder of ours, or what others write."""
     from chainrule.cli.shared import models
+    from chainrule.errors import ModelFormatError
     from chainrule.kinds import openers
 
     path = Path(name)
@@ -320,3 +321,5 @@ def is_model(name: str) -> bool:
         return models.is_model(path) or any(opener.recognises.get()(path) for opener in openers())
     except OSError:  # such as a text that is too long for a name, or a file that may not be read
         return False
+    except ModelFormatError:  # it is damaged
+        return True

@@ -33,7 +33,7 @@ from chainrule.cli.shared.options import (
     tokenizer_of,
     with_defaults,
 )
-from chainrule.cli.shared.screen import print_json, progress_bar
+from chainrule.cli.shared.screen import note, print_json, progress_bar
 from chainrule.cli.shared.texts import (
     DEFAULT_READING,
     NO_MIX,
@@ -340,11 +340,15 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
     )
     if "validation" in record:
         validation = record["validation"]
-        bits = f", {validation['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in validation else ""
         print(
-            f"validation: {validation['loss']:.4f} nats a token{bits} on {validated_on(validation)}, "
-            f"best after step {validation['step']:,}"
+            f"validation: {_loss_of(validation)} on {validated_on(validation)}, best after step {validation['step']:,}"
         )
+        if before := validation.get("before_learning"):
+            best, read = validation["while_learning"]["loss"], before["read_tokens"]
+            few = f" on {read:,} tokens, for which {best:.4f} is the best" * (read != validation["text_tokens"])
+            print(f"before the first step: {_loss_of(before)}{few}")
+            if best >= before["loss"]:
+                note("no validation was better than before the first step; train longer, or give more text")
         if "next_sentence_accuracy" in validation:
             print(
                 f"next sentence: {validation['next_sentence_accuracy']:.1%} of {count_of(validation['pairs'], 'pair')} "
@@ -352,3 +356,8 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
             )
         note_untrained(record)
     print(cost_line(summary, record))
+
+
+def _loss_of(figures: dict[str, Any]) -> str:
+    bits = f", {figures['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in figures else ""
+    return f"{figures['loss']:.4f} nats a token{bits}"

@@ -120,12 +120,12 @@ class TrainingScreen:
         self._before_first: Callable[[], None] | None = before_first
         self._is_terminal = sys.stderr.isatty()
         self._width = 0  # of the line that may be overwritten
-        self._written = time.monotonic()
+        self._written = 0.0  # when; reset by the first report, so that what came before training adds no line
 
     def __call__(self, report: Report) -> None:
         if self._before_first is not None:
             self._before_first()
-            self._before_first = None
+            self._before_first, self._written = None, time.monotonic()
         if report.note is not None:
             for line in report.note.splitlines():
                 note(with_flags(line))

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from itertools import count
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.results import Shown, table
 from chainrule.base.tables import text_table
-from chainrule.cli.shared.models import note_drafts, open_model
+from chainrule.cli.shared.models import names_of, note_drafts, open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     BeamFlags,
     Draft,
+    FurtherModels,
     LimitFlags,
     ModelMarkerRule,
     ModelPath,
@@ -39,6 +40,7 @@ from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.decoding.config import Limits, SamplingConfig
 from chainrule.errors import prefix_errors
+from chainrule.kinds import rows
 from chainrule.models.config import GenerateOptions
 
 if TYPE_CHECKING:
@@ -178,12 +180,12 @@ def _why_no_continuation(model: Model) -> str:
     return f"the text ended right after the prompt{why if by_lines else ''}; --min-tokens 20 makes this model continue"
 
 
-def _note_unknown_words(model: ScoringModel, *parts: str, of: str = "prompt") -> None:
-    """parts: of the text, between what is no text. of: what the text is."""
+def _note_unknown_words(model: ScoringModel, *parts: str, of: str = "prompt", who: str = "the model") -> None:
+    """parts: of the text, between what is no text. of: what the text is. who: the name of the model."""
     unknown = list(dict.fromkeys(word for part in parts for word in model.unknown_words(part)))
     if unknown:
         more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
-        note(f"the model does not know {', '.join(unknown[:SHOWN])}{more} of the {of}; each counts as <unk>")
+        note(f"{who} does not know {', '.join(unknown[:SHOWN])}{more} of the {of}; each counts as <unk>")
 
 
 def next_tokens(
@@ -194,6 +196,7 @@ def next_tokens(
     /,
     *,
     top: Annotated[int, WholeNumber, Parameter(help="How many tokens to show.")] = 10,
+    also: FurtherModels = (),
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     show: ResultOptions = TO_SCREEN,
@@ -201,22 +204,32 @@ def next_tokens(
     """List the likeliest next tokens after a prompt.
 
         $ chainrule next lm/ "I visited San" --top 5
+        $ chainrule next lm/ "I visited San" --also other/
 
     </s> is the end of the line, <unk> all unknown tokens together. · is a space,
     ¶ the end of a line, → a tab, and <E2> a byte that is no character by itself.
     Where tokens are whole words, ￭ marks a side without a space: ￭, follows a
     word directly. --json prints the tokens themselves, as --ban takes them.
+
+    With --also, there is a column of probabilities for each model. The rows are
+    the --top tokens of each model, in the order of the first one.
     """
     from chainrule.models.language_models import CausalModel
 
     show.check()
     with progress_bar() as progress:
-        opened = open_model(model, tokenizer, markers, progress, kind=CausalModel)
-        pairs = opened.next(prompt, top)
-        _note_unknown_words(opened, prompt)
-    shown = opened.tokenizer.read_tokens([token.encode() for token, _ in pairs])
-    cells = [[token, f"{p:.6f}", f"{-math.log2(p):.2f}"] for token, (_, p) in zip(shown, pairs, strict=True)]
-    records = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in pairs]
+        names = names_of(paths := (model, *also))
+        opened = [open_model(path, tokenizer, markers, progress, kind=CausalModel) for path in paths]
+        models = dict(zip(names, opened, strict=True))
+        found: Any = rows("next")["several"].get()(models, prompt, top) if also else opened[0].next(prompt, top)
+        for name, one in models.items():
+            _note_unknown_words(one, prompt, who=name if also else "the model")
+    if also:
+        show.show(found)
+        return
+    shown = opened[0].tokenizer.read_tokens([token.encode() for token, _ in found])
+    cells = [[token, f"{p:.6f}", f"{-math.log2(p):.2f}"] for token, (_, p) in zip(shown, found, strict=True)]
+    records = [{"token": token, "prob": prob, "log_prob": math.log(prob)} for token, prob in found]
     show.show(table(text_table(["token", "probability", "bits"], cells), records))
 
 

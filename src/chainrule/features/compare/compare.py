@@ -39,18 +39,19 @@ def compare(
     source: Source | Paths,
     *,
     progress: ProgressOption = None,
+    ends: bool = True,
 ) -> Comparison:
     """Measure models on one text, in one table, with paired tests against the best.
 
     models: by the names that the table shows; or models and paths, with the paths as names. A path is opened only when
-    its model is measured. The source is read once for each model. Raises TextError, ModelFormatError; SettingError if
-    there is no model.
+    its model is measured. The source is read once for each model. ends: as in `evaluate`. Raises TextError,
+    ModelFormatError; SettingError if there is no model.
 
     good:  print(chainrule.compare(["lm/", "model.arpa"], "heldout.txt"))
     good:  pandas.DataFrame(chainrule.compare({"old": old, "new": new}, "heldout.txt").to_records())
     """
     progress = callback(progress)
-    return compare_models(_named(models, progress), source_of(source), progress)
+    return compare_models(_named(models, progress), source_of(source), progress, ends=ends)
 
 
 @takes(FamiliesOptions)

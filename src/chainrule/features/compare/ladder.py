@@ -61,15 +61,18 @@ _DISTINGUISHING = (
 )
 
 
-def compare_models(models: Iterable[tuple[str, Model]], source: Source, progress: Progress = silent) -> Comparison:
+def compare_models(
+    models: Iterable[tuple[str, Model]], source: Source, progress: Progress = silent, *, ends: bool = True
+) -> Comparison:
     """Measure named models one after the other; an iterator may open each only when it is needed.
 
-    The source is read once for each model. Raises TextError; SettingError if there is no model.
+    The source is read once for each model. ends: whether </s> is predicted, and counted as a token. Raises TextError;
+    SettingError if there is no model.
     """
     contenders = []
     for name, model in models:
         with prefix_errors(name):
-            contenders.append(_saved_contender(name, model, source, progress))
+            contenders.append(_saved_contender(name, model, source, progress, ends=ends))
     return Comparison(contenders)
 
 
@@ -91,11 +94,11 @@ def size_of(model: Model) -> int | None:
     return sum(array.nbytes for array in arrays.values())
 
 
-def _saved_contender(name: str, model: Model, source: Source, progress: Progress) -> Contender:
+def _saved_contender(name: str, model: Model, source: Source, progress: Progress, *, ends: bool) -> Contender:
     return Contender(
         name=name,
         family=model.family,
-        measurement=check_kind(model, CausalModel).evaluate(source, progress),
+        measurement=check_kind(model, CausalModel).evaluate(source, progress, ends=ends),
         train_seconds=model.record.get("seconds"),
         parameters=parameters_of(model),
         configuration=_configuration(model),

@@ -20,11 +20,13 @@ from chainrule.cli.shared.options import (
     Flags,
     Json,
     ModelMarkerRule,
+    Needs,
     Output,
     Overwrite,
     TextFile,
     TokenizerFlags,
     file_or_dash,
+    flag,
     given_settings,
     refuse,
     tokenizer_of,
@@ -45,6 +47,7 @@ from chainrule.errors import installing
 from chainrule.features.compare.config import FamiliesOptions, LabelsOptions, SmoothingsOptions
 from chainrule.features.seq2seq.shell_evaluate import NO_PAIRS, PairsOptions, note_left_out, read_pairs_for
 from chainrule.features.serve.explorer.shell import explorer_of
+from chainrule.models.config import EvaluateOptions
 from chainrule.ngram.config import SMOOTHINGS
 
 if TYPE_CHECKING:
@@ -111,6 +114,7 @@ def compare(
         TextFile | None, Parameter(help="Measure on this text; by default on a tenth of the texts.")
     ] = None,
     options: Flags[FamiliesOptions | SmoothingsOptions | LabelsOptions] = NO_FLAGS,
+    ends: Annotated[bool, flag(EvaluateOptions, "ends"), Needs("text")] = True,
     labels: Annotated[
         str | None,
         FILE,
@@ -174,7 +178,7 @@ def compare(
     if text is not None:
         named = ["heldout"] * (heldout is not None) + ["smoothing" if name == "smoothings" else name for name in given]
         refuse(named, "is for training models; --text compares saved ones")
-        comparison, about = _compare_models(texts, text, tokenizer, markers, reading)
+        comparison, about = _compare_models(texts, text, tokenizer, markers, reading, ends=ends)
     elif "smoothings" in given:
         for name in ("minutes", "families"):
             if name in given:
@@ -253,7 +257,13 @@ def _compare_labels(
 
 
 def _compare_models(
-    models: tuple[str, ...], text: str, tokenizer: TokenizerFlags, markers: Markers | None, reading: TextOptions
+    models: tuple[str, ...],
+    text: str,
+    tokenizer: TokenizerFlags,
+    markers: Markers | None,
+    reading: TextOptions,
+    *,
+    ends: bool,
 ) -> tuple[Comparison, str]:
     """Compare saved models; also say what the table is about."""
     from chainrule.base.files import describe_duplicate
@@ -275,7 +285,7 @@ def _compare_models(
             (name, open_model(Path(name), of_folders if Path(name).is_dir() else config, markers, progress))
             for name in models
         )
-        comparison = compare_models(named, source, progress)
+        comparison = compare_models(named, source, progress, ends=ends)
     note_repairs(source)
     return comparison, f"measured on {text}"
 

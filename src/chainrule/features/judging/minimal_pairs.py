@@ -189,7 +189,9 @@ def _check_first(pairs: Sequence[MinimalPair]) -> None:
     """Raises TextError where the first row of a table without names seems to have them."""
     first, *others = pairs
     are_words = len(first.good.split()) == len(first.bad.split()) == 1
-    if are_words and first.record.number == 1 and others and all(len(pair.good.split()) > 1 for pair in others):
+    columns = [[pair.good for pair in others], [pair.bad for pair in others]]
+    are_sentences = any(all(len(cell.split()) > 1 for cell in column) for column in columns)
+    if are_words and first.record.number == 1 and others and are_sentences:
         raise TextError(
             f"{first.record.location}: {first.good!r} and {first.bad!r} seem to be the names of columns; name those of "
             "the good and the bad sentences with fields=..."

@@ -47,7 +47,8 @@ _NEXT: dict[str, str] = {
     "pairs": "chainrule train seq2seq --source {0}/train.en --target {0}/train.fr -o mt/ --minutes 2",
     "labels": "chainrule train classifier {0}/train.tsv -o opinions/ --network lstm --epochs 10 --test {0}/test.tsv",
     "trees": "chainrule train classifier {0}/train.txt -o phrases/ --network tree --unit node",
-    "pictures": "chainrule train classifier {0}/train -o network/ --network lenet --test {0}/test",
+    "pictures": "chainrule train classifier {0}/train -o network/ --network lenet --activation relu --pooling max "
+    "--epochs 30 --patience 30 --test {0}/test",
     "captions": "chainrule train classifier {0}/train.jsonl --unit box -o detector/ --network resnet --size 32 96 "
     "--stem large --blocks 1 1 --width 16 --epochs 8, and train caption --pictures {0}/train.jsonl --encoder detector/ "
     "-o captioner/ --width 64 --batch 32 --optimiser adamw --learning-rate 0.01 --steps 1000",

@@ -17,7 +17,7 @@ from chainrule.errors import SettingError
 from chainrule.features.open.architectures import ARCHITECTURES, VARIANTS
 from chainrule.features.open.mapping import differences, layers_of, read_settings, write_settings
 from chainrule.features.open.network.config import opened
-from chainrule.features.open.sentence_encoders import without_output
+from chainrule.features.open.sentence_encoders import dense_parts, with_projection, without_output
 from chainrule.models.files.origin import TokenIdMap
 from chainrule.protocol import BEGIN, END, UNKNOWN
 from chainrule.storage import hugging_face
@@ -82,6 +82,8 @@ def export_model(config: NetworkConfig, arrays: Mapping[str, ndarray], tokenizer
         )
     origin, config = record.get("hugging_face"), opened(config)
     architecture = architecture_for(config, origin)
+    if origin is not None and origin.get("sentence_files"):
+        architecture = with_projection(architecture, dense_parts(origin["sentence_files"]))
     is_masked = architecture.family == "masked"
     if is_masked and origin is None and config.memory == "stream":
         raise SettingError(f"{architecture.model_type} reads each text by itself, so it cannot have memory='stream'")

@@ -11,7 +11,7 @@ from chainrule.features.open.architectures import ARCHITECTURES
 from chainrule.features.open.architectures.bert import BERT, BERT_WITH_PAIRS
 from chainrule.features.open.architectures.bert_kin import DEBERTA_V2, DEBERTA_V2_LM, has_own_head
 from chainrule.features.open.mapping import Tensors
-from chainrule.features.open.sentence_encoders import output_tensors, without_output
+from chainrule.features.open.sentence_encoders import dense_parts, output_tensors, with_projection, without_output
 from chainrule.storage.config_json import CONFIG
 from chainrule.storage.hugging_face import MODULES, line_of
 
@@ -78,7 +78,9 @@ def architecture_of(checkpoint: Checkpoint) -> Architecture:
     has_output = architecture.class_name in classes or bool(
         output_tensors(architecture) & Tensors(architecture, checkpoint).names.keys()
     )
-    return architecture if has_output and not checkpoint.sentence_files else without_output(architecture)
+    if has_output and not checkpoint.sentence_files:
+        return architecture
+    return with_projection(without_output(architecture), dense_parts(checkpoint.sentence_files))
 
 
 def _named_architecture(checkpoint: Checkpoint) -> Architecture:

@@ -20,7 +20,7 @@ from chainrule.features.open.architectures import ARCHITECTURES
 from chainrule.features.open.identify import architecture_of, text_part
 from chainrule.features.open.mapping import Tensors, arrays_of, read_settings, rows_of, untied
 from chainrule.features.open.quantised import unpacked
-from chainrule.features.open.sentence_encoders import read_pooling
+from chainrule.features.open.sentence_encoders import read_pooling, read_prompts
 from chainrule.features.open.tokens.sentencepiece import definition_of_file
 from chainrule.features.open.tokens.vocabulary import (
     check_ids,
@@ -105,6 +105,7 @@ def import_checkpoint(checkpoint: Checkpoint, progress: Progress = silent, *, ex
     record = record_of(
         checkpoint, {name: shapes[name] for name in arrays}, ignored, warnings, {"tokens": numbering._asdict()}
     )
+    record |= read_prompts(checkpoint)
     if any(array.dtype == np.uint8 for array in arrays.values()):
         record["quantised"] = True
     return Imported(architecture.family, {"network": settings_of(config)}, arrays, tokenizer, record)

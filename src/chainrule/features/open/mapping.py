@@ -77,6 +77,7 @@ _NO_MATTER = {
     ),
     *("noise_power", "dropout", "attention_dropout", "embedding_dropout", "masks", "masked_share", "random_share"),
     *("kept_share", "closed_by", "text_pooling", "unit_length", "most_tokens"),
+    *("projection_widths", "projection_biases", "projection_activation"),
     *("before_source", "after_source", "before_target"),
 }
 

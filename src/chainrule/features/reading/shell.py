@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.measure.score import names_of, note_convention
-from chainrule.cli.shared.models import limited, open_model
+from chainrule.cli.measure.score import note_convention
+from chainrule.cli.shared.models import limited, names_of, open_model
 from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, Json, Overwrite, given_settings
 from chainrule.cli.shared.results import ResultOptions, check_plot, check_table
 from chainrule.cli.shared.screen import progress_bar

@@ -80,9 +80,7 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions, on_b
     for i, record in enumerate(own):
         entry = _key(record, key)
         if entry in place:
-            raise TextError(
-                f"{record.location}: the key {_shown(key, entry)} is there twice; see {own[place[entry]].location}"
-            )
+            raise TextError(_same_key(record, own[place[entry]], key, f"a key names one word; {_FINER_KEY}"))
         place[entry] = i
         if not _WORD.fullmatch(record.fields[options.word]):
             raise TextError(f"{record.location}: the word is {record.fields[options.word]!r}; expected one word")
@@ -92,7 +90,8 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions, on_b
     if options.by:
         _check_groups(own, options.by)
     groups = [(record.fields[story], record.fields[options.by or story]) for record in own]
-    found, used = np.full(len(own), math.nan), set()
+    found = np.full(len(own), math.nan)
+    used: dict[tuple[str, ...], Record] = {}
     fallen = 0
 
     def join(record: Record) -> None:
@@ -101,7 +100,8 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions, on_b
         if entry not in place:
             raise TextError(f"{record.location}: the text has no word with the key {_shown(key, entry)}")
         if entry in used:
-            raise TextError(f"{record.location}: the key {_shown(key, entry)} is there twice")
+            advice = f"a word has one time, so average those of several readers first; or {_FINER_KEY}"
+            raise TextError(_same_key(record, used[entry], key, advice))
         i = place[entry]
         word = record.fields.get(options.word)
         if word is not None and looked_up(word) != looked_up(own[i].fields[options.word]):
@@ -115,7 +115,7 @@ def join_times(times: AnyPath, text: AnyPath, options: ReadingTimesOptions, on_b
                 f"{record.location}: {options.time} is {time:g}; expected a time above 0: leave out the rows of words "
                 "that have none, such as skipped ones, or set bad_records='skip'"
             )
-        used.add(entry)
+        used[entry] = record
         target = i + options.shift
         if not 0 <= target < len(own) or stories[target] != stories[i]:
             fallen += 1
@@ -244,6 +244,14 @@ def _shown(key: Sequence[str], entry: tuple[str, ...]) -> str:
     return ", ".join(
         f"{name} {value}" if value.strip() else f"{name} (empty)" for name, value in zip(key, entry, strict=True)
     )
+
+
+_FINER_KEY = "where the two are different words, name more columns in key (--key), which both tables must have"
+
+
+def _same_key(record: Record, earlier: Record, key: Sequence[str], advice: str) -> str:
+    """Return the message for a row that has the key of an earlier one."""
+    return f"{record.location}: has the same key, {_shown(key, _key(record, key))}, as {earlier.location}; {advice}"
 
 
 def _number(record: Record, name: str, *, empty: bool = False) -> float:

@@ -243,10 +243,13 @@ class Rescoring:
         models = dict(scorers)
         data: TuningData | None = None
         weights, self._is_tuned_on_itself = given, False
+        self._of_tuning: list[str] = []  # notes
         tuned_on: set[int] = set()
         if options.tune is not None:
             self._is_tuned_on_itself = not holds_lists(options.tune) or _hold_the_same(options.tune, source.name)
-            source, weights, data = _tuned(source, options.tune, options, models, given, tuned_on, progress)
+            source, weights, data, self._of_tuning = _tuned(
+                source, options.tune, options, models, given, tuned_on, progress
+            )
         search = LatticeSearch(models, weights, options.nbest)
         self.left_out = search.left_out if source.has_lattices else []  # models that the search does not know
         self._nbest = options.nbest
@@ -342,6 +345,7 @@ class Rescoring:
                 for name, count in self.impossible.items()
                 if count
             ),
+            *self._of_tuning,
             *([] if self.judge is None else self._tuning_notes()),
         ]
 
@@ -376,8 +380,8 @@ def _tuned(
     given: Weights,
     tuned_on: set[int],
     progress: Progress,
-) -> tuple[ListSource, Weights, TuningData | None]:
-    """Return the source, perhaps with references now; the weights; and the lists of the source that tuning kept.
+) -> tuple[ListSource, Weights, TuningData | None, list[str]]:
+    """Return the source, perhaps with references now; the weights; the lists of the source that tuning kept; notes.
 
     tuned_on: gets the identities of the lists.
     """
@@ -402,7 +406,19 @@ def _tuned(
     }
     weights = Weights(dict(zip(data.features.names, after.tolist(), strict=True)), record)
     are_same = tuning.name == source.name and not source.has_lattices  # whose texts depend on the weights
-    return source, weights, data if are_same else None
+    notes = _notes_on(data.features.offsets.size - 1, is_same=bool((after == start).all()))
+    return source, weights, data if are_same else None, notes
+
+
+_FEW = 50  # lists, on which weights follow chance
+
+
+def _notes_on(lists: int, *, is_same: bool) -> list[str]:
+    """Return what to know of weights that were tuned on so many lists. is_same: whether none were better."""
+    on = count_of(lists, "list")
+    if is_same:
+        return [f"tuning on {on} found no better weights, so they are those that it began with; tune on more lists"]
+    return [f"the weights were tuned on {on} alone, and follow chance; tune on hundreds"] if lists < _FEW else []
 
 
 _TUNED_ON = "the weights were tuned on {}, so the figures are too good; measure on other lists"

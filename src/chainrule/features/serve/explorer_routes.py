@@ -14,7 +14,15 @@ from chainrule.evaluation.surprisal import By  # noqa: TC001  # pydantic reads i
 from chainrule.features.serve.bodies import ApiError, Body, Number, Truth, Whole
 from chainrule.features.serve.explorer.changes import Replacement, changes
 from chainrule.features.serve.explorer.pictures import attention, beams
-from chainrule.features.serve.explorer.records import completions, describe, next_words, surprisals, text_model
+from chainrule.features.serve.explorer.records import (
+    beside,
+    completions,
+    describe,
+    next_words,
+    predict_next,
+    surprisals,
+    text_model,
+)
 from chainrule.features.serve.explorer.show import HEADERS, page_files
 from chainrule.features.serve.explorer.ways import lens, way
 from chainrule.features.serve.generation.pictures import picture_of
@@ -55,6 +63,13 @@ class NextBody(ViewBody):
     top_p: Number | None = Field(None, gt=0, le=1)
     min_p: Number | None = Field(None, gt=0, le=1)
     typical: Number | None = Field(None, gt=0, le=1)
+
+
+class BesideBody(ViewBody):
+    """The body of /v1/explore/beside. also: the names of further models."""
+
+    also: list[str] = Field(max_length=20)
+    top: Whole = Field(20, ge=1, le=100)
 
 
 class WayBody(NextBody):
@@ -137,6 +152,14 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
         sampling = sampling_of(body)
         return await on_text_model(body, lambda model: next_words(model, body.text, body.top, sampling))
 
+    async def beside_route(body: BesideBody) -> Json:
+        predictions = {}
+        for name in dict.fromkeys([body.model, *body.also]):
+            own = body.model_copy(update={"model": name})
+            found = await on_text_model(own, lambda model: {"own": predict_next(model, body.text, body.top)})
+            predictions[found["model"]] = found["own"]
+        return await on_model(body, lambda _: beside(predictions, body.text))
+
     async def way_route(body: WayBody) -> Json:
         sampling = sampling_of(body)
         return await on_text_model(body, lambda model: way(model, body.text, sampling, body.seed))
@@ -160,6 +183,7 @@ def add_explorer(app: FastAPI, post: Callable[..., None], service: Service) -> N
 
     post("/v1/explore/model", ModelBody, model_route)
     post("/v1/explore/next", NextBody, next_route)
+    post("/v1/explore/beside", BesideBody, beside_route)
     post("/v1/explore/way", WayBody, way_route)
     post("/v1/explore/lens", LensBody, lens_route)
     post("/v1/explore/changes", ChangesBody, changes_route)

@@ -184,13 +184,24 @@ class Service:
         """Return a vector for each text."""
         served = await self.table.get(body.model, "embed")
         embed = served.verb("embed")
-        if body.dimensions is not None:
-            raise ApiError(400, "dimensions: vectors cannot be shortened; leave dimensions out", param="dimensions")
         if body.encoding_format not in (None, "float", "base64"):
             raise ApiError(400, "encoding_format: expected float or base64", param="encoding_format")
+        if body.input in (None, []):
+            raise ApiError(400, "input is empty; expected a text, several texts, or token ids", param="input")
         prompts = encode_prompts(body.input, served.tokenizer, self.limits.prompts, param="input")
         texts = [prompt.text for prompt in prompts]
-        vectors = await call_in_pieces(served, lambda first, last: list(embed(texts[first:last])), texts, 64)
+        asked = {} if body.dimensions is None else {"dimensions": body.dimensions}
+
+        def of_part(first: int, last: int) -> list[np.ndarray]:
+            return list(embed(texts[first:last], **asked))
+
+        try:
+            vectors = await call_in_pieces(served, of_part, texts, 64)
+        except (ApiError, SettingError, TypeError) as error:
+            if not asked:
+                raise
+            message = "dimensions: this model's vectors cannot be shortened; leave dimensions out"
+            raise ApiError(400, message if isinstance(error, TypeError) else str(error), param="dimensions") from None
 
         def encoded(vector: np.ndarray) -> Any:
             if body.encoding_format == "base64":

@@ -38,7 +38,7 @@ DIGITS = 6  # decimals of numbers in JSON
 def _write(rows: Iterable[tuple[Vectors, dict[str, Any]]], output: Path | None, *, overwrite: bool) -> None:
     """Print or write vectors. rows: those of each input, and its record for JSON and tables. Raises OutputError."""
     from chainrule.base.files import replace_file
-    from chainrule.models.embedding import write_rows
+    from chainrule.features.vectors.unit_vectors import write_rows
 
     if output is not None and not is_table(output):
         with replace_file(output) as file:
@@ -94,9 +94,11 @@ def embed(
     or tokens, which JSON lines name. An empty text has a vector of zeros.
 
     A sentence encoder (all-MiniLM) gives the vector that it was trained to give,
-    for as many tokens as it reads. A classifier trained from scratch embeds what
-    it labels, such as texts, nodes of graphs or pictures, by the vectors before
-    its output layer.
+    for as many tokens as it reads. The prompt that its files name by default
+    stands before each text; --prompt-name and --prompt choose another.
+
+    A classifier trained from scratch embeds what it labels, such as texts, nodes
+    of graphs or pictures, by the vectors before its output layer.
     """
     from chainrule.models.embedding_model import EmbeddingModel
     from chainrule.storage.model_folder import saved_family
@@ -114,7 +116,7 @@ def embed(
     if words + tokens + vocabulary > 1:
         raise CycloptsError(msg="Choose one of --words, --tokens and --vocabulary.")
     unit: Unit = "word" if words else "token" if tokens else "text"
-    if vocabulary and (text != "-" or "layer" in given or reading != DEFAULT_READING):
+    if vocabulary and (text != "-" or given or reading != DEFAULT_READING):
         raise CycloptsError(msg="--vocabulary reads no text and has one layer; leave out TEXT, --layer and the like.")
     source = None if vocabulary else reading.corpus(text)
     if output is not None:

@@ -118,14 +118,21 @@ def tokenize_source(
     return keep_tokens(known, growing, stream)
 
 
-def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
-    """Return how two tokenizers differ, in words; None if they do not."""
+def splitting_difference(one: Tokenizer, other: Tokenizer) -> str | None:
+    """Return how two tokenizers differ in how they cut texts, in words, whatever their vocabularies; None if not."""
     if one.name != other.name or one.splitter.definition != other.splitter.definition:
         detail = f"{one.name} and {other.name}" if one.name != other.name else f"two {one.name} tokenizers"
         return f"they use {detail}; retrain one of them with the tokenizer of the other"
     if one.normaliser.steps != other.normaliser.steps:
         steps = [",".join(tokenizer.normaliser.steps) or "nothing" for tokenizer in (one, other)]
         return f"their texts are normalised by {steps[0]} and by {steps[1]}; retrain one of them"
+    return None
+
+
+def difference_of(one: Tokenizer, other: Tokenizer) -> str | None:
+    """Return how two tokenizers differ, in words; None if they do not."""
+    if difference := splitting_difference(one, other):
+        return difference
     if any(not np.array_equal(a, other.vocabulary.arrays()[name]) for name, a in one.vocabulary.arrays().items()):
         ours, theirs = (set(tokenizer.vocabulary.tokens()) for tokenizer in (one, other))
         sizes = f"{len(ours):,} and {len(theirs):,} tokens, {len(ours & theirs):,} of them in both"

@@ -176,7 +176,8 @@ class BidirectionalConfig(RecurrentConfig):
         return self.loss == "apart"
 
 
-TextPooling = Literal["mean", "max", "first"]
+TextPooling = Literal["mean", "max", "first", "last", "mean-sqrt", "weighted-mean"]
+ProjectionActivation = Literal["identity", "tanh"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,8 +189,13 @@ class TextEncoderConfig(BertSettings):
 
     text_pooling: TextPooling = option(
         "mean",
-        "how the vectors of all that is read for a text become one, its markers among them; first: that of the first",
+        "how the vectors of all that is read for a text become one, its markers among them; first, last: that of the "
+        "first or last; mean-sqrt: their sum, divided by the root of their number; weighted-mean: by their numbers, "
+        "from 1",
     )
+    projection_widths: tuple[int, ...] = option((), "linear layers that the vector of a text goes through", least=1)
+    projection_biases: bool = option(True, "these layers have biases")
+    projection_activation: ProjectionActivation = option("identity", "what follows each of these layers")
     unit_length: bool = option(False, "the vectors of texts have length 1")
     most_tokens: int | None = option(
         None,

@@ -63,6 +63,14 @@ class Block:
             repaired = 0 if start else self.repaired
             yield replace(self, text=text, first=first, numbers=numbers, repaired=repaired, fields=fields)
 
+    def after(self, prompt: str) -> Block:
+        """Return the block with a text before each document."""
+        text = np.where(self.text == self.document_end, np.uint8(NEVER_IN_UTF8), self.text)
+        starts = np.concatenate([[0], self.stops()[:-1]])
+        own = np.frombuffer(prompt.encode("utf-8", "replace"), np.uint8)
+        text = np.insert(text, np.repeat(starts, own.size), np.tile(own, starts.size))
+        return replace(self, text=text, document_end=NEVER_IN_UTF8)
+
     def locate(self, document: int) -> str:
         """Return the location of a document of this block, counted from 1, for messages: "corpus.txt, line 7"."""
         if not self.unit:

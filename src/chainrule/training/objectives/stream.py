@@ -137,6 +137,7 @@ def stream_job(
         build=build_network,
         matrices=Network.matrices if adapter is None else adapter_matrices,
         objective=objective,
+        starts_trained=options.start is not None,
         step=f"{recipe.batch} rows of {row_length(config, training)} tokens",
         memory_hint="batch, row_tokens or width",
         notes=tuple(notes),

@@ -27,6 +27,7 @@ from chainrule.evaluation.surprisal import read_block, word_figures
 from chainrule.features.corpus.detection import rank_texts
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.serve.explorer.example import example_of, message_of
+from chainrule.features.side_by_side.next_tokens import predict, side_by_side
 from chainrule.features.vision.model import CaptionModel
 from chainrule.mixture.adaptive import AdaptiveMixture
 from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
@@ -37,16 +38,20 @@ from chainrule.ngram.config import BACKING_OFF
 from chainrule.ngram.estimation.discounts import counts_from_shares
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.models.table_models import TrieModel
-from chainrule.protocol import BEGIN, END, UNKNOWN
+from chainrule.protocol import BEGIN, UNKNOWN
 from chainrule.text.corpus.block import block_of_texts
 from chainrule.text.tokenization.tokenizer import show_unseen
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS
 from chainrule.verbs.scored_texts import documents
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jaxtyping import Float32, Int32
     from numpy import ndarray
 
     from chainrule.evaluation.surprisal import By
+    from chainrule.features.side_by_side.next_tokens import Prediction
     from chainrule.features.vision.pictures.picture import Picture
     from chainrule.ngram.models.table_models import BackoffStep
     from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -269,6 +274,32 @@ def _named_gap(tokenizer: Tokenizer, gap: list[tuple[str, float]]) -> list[Json]
     return [{"token": token, "shown": own, "prob": prob} for (token, prob), own in zip(gap, shown, strict=True)]
 
 
+def predict_next(model: Model, text: str, top: int) -> Prediction:
+    """Return what a model expects after a text, for `beside`. Raises SettingError, MarkerError."""
+    return predict(check_kind(model, CausalModel), text[-LONGEST:], top)
+
+
+def beside(predictions: Mapping[str, Prediction], text: str) -> Json:
+    """Return the likeliest next tokens of several models, see `next_tokens`, and the entropy of each, in nats.
+
+    Of each token: `shown` and `added`, as in `next_words`, and its probabilities, null where a model does not know it.
+    text: what the models have read. Raises SettingError.
+    """
+    table, [first, *_] = side_by_side(predictions), predictions.values()
+    ids = first.tokenizer.encode_texts([text[-LONGEST:]]).ids[:-1]
+    added = _texts_added(first.tokenizer, ids, [row.token for row in table.rows], text)
+    return {
+        "kind": "beside",
+        "names": list(table.names),
+        "entropies": [prediction.entropy for prediction in predictions.values()],
+        "tokens": [
+            {"token": row.token.decode(errors="replace"), "shown": row.shown, "added": own, "probs": list(row.probs)}
+            for row, own in zip(table.rows, added, strict=True)
+        ],
+        "left_out": max(0, len(text) - LONGEST),
+    }
+
+
 def completions(model: Model, text: str, top: int = 20) -> Json:
     """Return the likeliest whole words, as `CausalModel.complete` gives them. Raises as `next_words`."""
     read = text[-LONGEST:]
@@ -292,7 +323,7 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
     probs = np.exp(log_probs)
     is_possible = probs > 0
     may_come = is_possible & (np.arange(probs.size) != UNKNOWN)
-    added = _texts_added(tokenizer, ids, best, text)
+    added = _texts_added(tokenizer, ids, [tokenizer.vocabulary.token_bytes(token) for token in best.tolist()], text)
     columns = zip(best.tolist(), tokenizer.shown(best.tolist()), added, strict=True)
     return {
         "kind": "next",
@@ -320,19 +351,19 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
     }
 
 
-def _texts_added(tokenizer: Tokenizer, ids: Tokens, best: Tokens, text: str) -> list[str | None]:
+def _texts_added(tokenizer: Tokenizer, ids: Tokens, tokens: list[bytes], text: str) -> list[str | None]:
     """Return what each token appends to the text as it was typed."""
     vocabulary = tokenizer.vocabulary
     before = [vocabulary.token_bytes(int(token)) for token in ids[-1:]]
     # White space at the end of the text that the tokenizer drops is the one that it puts before the next word.
     is_spaced = text[-1:].isspace() and not tokenizer.decode(ids.tolist())[-1:].isspace()
     added: list[str | None] = []
-    for token in best.tolist():
-        if token in (UNKNOWN, BEGIN, END):
+    for token in tokens:
+        if token.decode(errors="replace") in MARKER_TOKENS:
             added.append(None)
             continue
         growing = GrowingText(tokenizer.restore, before)
-        own = growing.add(vocabulary.token_bytes(token)) + growing.rest()
+        own = growing.add(token) + growing.rest()
         added.append(own.lstrip() if is_spaced else own)
     return added
 

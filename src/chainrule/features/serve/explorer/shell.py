@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PORT = 8100
+ALL = "(all)"  # as views/next.js calls all models beside the first
 
 
 def explore(
@@ -26,6 +27,15 @@ def explore(
         str,
         Parameter(help="Models: folders or files, each perhaps with a name before it: name=lm/. The first is shown."),
     ],
+    also: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative=(),
+            consume_multiple=True,
+            help="Further models; the page opens with their next words beside those of the first.",
+            show_default=False,
+        ),
+    ] = (),
     port: Annotated[int, WholeNumber, Parameter(help="The port of the page; 0 chooses a free one.")] = PORT,
     no_browser: Annotated[
         bool, Parameter(negative=(), help="Print the address of the page, and open no browser.")
@@ -42,6 +52,7 @@ def explore(
     """Look into models on a page: next words, surprisal, samples, beams, attention.
 
         $ chainrule explore lm/ --no-browser
+        $ chainrule explore lm/ --also other/
 
     The page comes from this machine alone, and only this machine can open it.
     Ctrl-C stops it. chainrule serve has it too, under /explore/. Needs FastAPI:
@@ -54,6 +65,9 @@ def explore(
     """
     if not models:
         raise CycloptsError(msg="A model to explore is missing.")
+    if also and (static or len(models) > 1):
+        msg = "--also goes with one model, and a server. Name all models without it, and choose Beside it on the page."
+        raise CycloptsError(msg=msg)
     if static:
         if no_browser or port != PORT:
             raise CycloptsError(msg="--port and --no-browser are for a server, and --static has none: leave them out.")
@@ -62,12 +76,13 @@ def explore(
     from chainrule.features.serve.processes import serve as serve_models
 
     def show_page(address: str) -> None:
-        page = f"{address}/explore/"
+        beside = urlencode({"other": ALL if len(also) > 1 else [*named][1]}) if also else ""
+        page = f"{address}/explore/{beside and '#'}{beside}"
         print(f"{page} shows {', '.join(named)}; Ctrl-C stops", flush=True)
         if not no_browser:
             _open_browser(page)
 
-    named = name_models(models)
+    named = name_models([*models, *also])
     serve_models(named, port=port, on_start=show_page, on_event=note_event)
     note("stopped")
 

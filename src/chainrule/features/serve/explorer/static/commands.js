@@ -25,7 +25,7 @@ function post(path, record) {
 
 /** By view: the route and its body, what a model does in Python, and a command. folder: the model's; about: as the server describes it. */
 const OF_VIEW = {
-  next: (state, folder) => ({
+  next: (state, folder, about) => next.others(state, about).length && state.unit !== "words" ? commandsBeside(state, folder, about) : ({
     path: "/v1/explore/next", body: next.body(state),
     python: state.unit === "words" ? `model.complete(${python(state.text)}, 20)` : `model.next(${python(state.text)}, 20)`,
     command: state.unit === "words" ? `chainrule complete ${folder} ${shell(state.text)} -n 20` : `chainrule next ${folder} ${shell(state.text)} --top 20`,
@@ -80,6 +80,15 @@ const OF_VIEW = {
   },
 };
 const OF_ALL = ["beams", "attention"]; // views that ask seq2seq models; others ask what is given a source
+
+function commandsBeside(state, folder, about) {
+  const also = next.others(state, about), loaded = name => `${python(name)}: chainrule.load(${python(`${name}/`)})`;
+  return {
+    path: "/v1/explore/beside", body: next.besideBody(state, about),
+    python: `models = {${python(state.model)}: model, ${also.map(loaded).join(", ")}}\nchainrule.next_tokens(models, ${python(state.text)}, 10)`,
+    command: `chainrule next ${folder} ${shell(state.text)} --top 10 --also ${also.map(name => shell(`${name}/`)).join(" ")}`,
+  };
+}
 
 export function drawCommands(state, about) {
   if (state.text.length > LONGEST) return [element("p", {}, "The text is too long to show here.")];

@@ -70,7 +70,7 @@ function readAddress() {
 /** What the address should have had in place of a value; null if that is good. */
 function expectedOf(name, value) {
   if (!Object.hasOwn(FIELDS, name) || name === "picture") return "a field of this page";
-  const [, first, kind] = FIELDS[name], choices = name === "model" || name === "other" ? models : kind;
+  const [, first, kind] = FIELDS[name], choices = name === "model" ? models : name === "other" ? othersOf("next") : kind;
   if (value === first && name !== "model") return null;
   if (Array.isArray(choices)) return choices.includes(value) ? null : choices.map(tokenText).join(", ");
   if (name === "messages") return chat.messagesOf({ messages: value }).length || value === first ? null : "a conversation";
@@ -78,6 +78,11 @@ function expectedOf(name, value) {
   const { min = 0, max = kind.type === "range" ? 100 : Number.MAX_SAFE_INTEGER, step = 1 } = kind, number = value.trim() === "" ? NaN : Number(value);
   const isGood = number >= min && number <= max && (step % 1 !== 0 || Number.isInteger(number));
   return isGood ? null : `a ${step % 1 ? "" : "whole "}number${max < Number.MAX_SAFE_INTEGER ? ` from ${min} to ${max}` : ` of ${min} or more`}`;
+}
+
+/** The choices of what stands beside the model, in a view. */
+function othersOf(view) {
+  return view === "next" && models.length > 2 ? [...models, next.ALL] : models;
 }
 
 function writeAddress() {
@@ -90,6 +95,7 @@ function change(values, asks = true) {
   place("wrong").replaceChildren();
   if ("model" in values && values.model !== state.model) for (const name of OF_MODEL) state[name] = FIELDS[name][1];
   Object.assign(state, values);
+  if (!othersOf(state.view).includes(state.other)) state.other = state.other && models.find(name => name !== state.model);
   TEXTS.filter(name => name in values).forEach(name => "messages" in values ? own.delete(name) : own.add(name));
   if (!("step" in values) && asks) state.step = "0";
   if ("view" in values) {
@@ -134,7 +140,7 @@ function say(message) {
 /** Asks the server what the model needs, if it has changed. */
 async function describe(signal) {
   const isNew = about.model !== state.model;
-  if (isNew) about = await ask("/v1/explore/model", { model: state.model }, signal);
+  if (isNew) about = { ...await ask("/v1/explore/model", { model: state.model }, signal), models };
   if (!leaveOut() && !isNew) return;
   drawFields();
   place("command-list").replaceChildren(...drawCommands(state, about));
@@ -235,7 +241,7 @@ async function readFile(file) {
 function drawField(name) {
   const [label, , kind] = FIELDS[name];
   const listen = { name, input: async event => change({ [name]: kind?.type === "file" ? await readFile(event.target.files[0]) : event.target.value, why: "0" }, !record || !DRAWN.includes(name)) };
-  const choices = name === "model" ? models : name === "other" ? ["", ...models] : Array.isArray(kind) ? kind : null;
+  const choices = name === "model" ? models : name === "other" ? ["", ...othersOf(state.view)] : Array.isArray(kind) ? kind : null;
   const isText = ["text", "given", "instead"].includes(name);
   const placeholder = name === "text" && (about.fills ? "a text with [MASK] where words are missing" : about.given ? "what has been written so far" : null);
   const select = event => own.has(name) || event.target.select(); // what is typed first takes the place of an example
@@ -249,12 +255,12 @@ function drawField(name) {
 /** Whether a view's field means something now. */
 function applies(name) {
   if (about.lacks?.includes(name)) return false;
-  if (name === "other") return models.length > 1;
+  if (name === "other") return models.length > 1 && !(about.fills && state.view === "next");
   if (state.view === "surprisal" && (name === "scale" || name === "difference")) return (name === "difference") === (state.other !== "");
   if (name === "given") return about.given === "source";
   if (name === "picture") return about.given === "picture";
   if (about.fills && state.view === "next") return name === "model" || name === "text";
-  return state.view !== "next" || state.unit !== "words" || !SETTINGS.includes(name);
+  return state.view !== "next" || !SETTINGS.includes(name) || (state.unit !== "words" && !next.others(state, about).length);
 }
 
 /** The fields of the view, and its buttons. */

@@ -1,7 +1,7 @@
 // In place of server.js in a page without a server: the same functions, answered by the models that the page holds.
 
 import { NGrams, END } from "./ngrams.js";
-import { LONGEST, attention, changes, lens, nextWords, requireDistribution, stateAfter, surprisals, way } from "./records.js";
+import { LONGEST, attention, beside, changes, lens, nextWords, requireDistribution, stateAfter, surprisals, way } from "./records.js";
 import { draw, normalised, uniforms, warped } from "./sampling.js";
 import { Recurrent } from "./recurrent.js";
 import { Speller } from "./speller.js";
@@ -84,6 +84,7 @@ const ANSWERS = {
     return { given: null, fills: false, chats: false, example: parts.example, isOffline: true, lacks: lacks(parts) };
   },
   "/v1/explore/next": async (body, pause) => nextWords(await modelOf(body), body, pause),
+  "/v1/explore/beside": async (body, pause) => beside(await Promise.all([body.model, ...body.also].map(model => modelOf({ model }))), body, pause),
   "/v1/explore/surprisal": async (body, pause) => surprisals(await modelOf(body), body, pause),
   "/v1/explore/way": async (body, pause) => way(await modelOf(body), body, pause),
   "/v1/explore/lens": async (body, pause) => lens(await modelOf(body), body, pause),

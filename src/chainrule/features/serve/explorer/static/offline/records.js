@@ -39,6 +39,31 @@ export async function nextWords({ model, tokenizer, isDistribution }, body, paus
   };
 }
 
+/** The likeliest next tokens of several models, side by side. */
+export async function beside(models, { text, top = 10 }, pause) {
+  const letters = Array.from(text), read = letters.slice(-LONGEST).join("");
+  const [{ name, tokenizer }] = models, way = ({ tokens, shown, begins_word, markers, ...rest }) => JSON.stringify(rest);
+  for (const other of models) {
+    requireDistribution(other.isDistribution);
+    if (way(other.tokenizer.record) !== way(tokenizer.record)) throw new Error(`${name} and ${other.name} cut texts into different tokens, which cannot share rows: look at one model at a time.`);
+  }
+  const predictions = [];
+  for (const { model, tokenizer: own } of models) {
+    const logProbs = model.distribution(await stateAfter(model, own.encode(read).ids, pause));
+    predictions.push({ own, logProbs, best: likeliestOf(logProbs, top).filter(token => logProbs[token] > -Infinity).map(token => own.tokens[token]) });
+  }
+  const { ids } = tokenizer.encode(read);
+  const tokens = [...new Set(predictions.flatMap(({ best }) => best))].map(token => {
+    const { own } = predictions.find(one => one.own.ids.has(token)), id = own.ids.get(token);
+    const probs = predictions.map(({ own: { ids: places }, logProbs }) => places.has(token) ? Math.exp(logProbs[places.get(token)]) : null);
+    return { token, shown: own.shown(id), added: own.added(own === tokenizer ? ids : own.encode(read).ids, id, read), probs };
+  });
+  const byFirst = (a, b) => predictions.reduce((order, _, i) => order || (b.probs[i] ?? -1) - (a.probs[i] ?? -1), 0);
+  const entropy = logProbs => logProbs.reduce((sum, logProb) => logProb > -Infinity ? sum - Math.exp(logProb) * logProb : sum, 0);
+  return { kind: "beside", names: models.map(one => one.name), entropies: predictions.map(({ logProbs }) => entropy(logProbs)),
+    tokens: tokens.sort(byFirst), left_out: letters.length - Math.min(letters.length, LONGEST) };
+}
+
 function layersOf(model, tokenizer, state, best) {
   if (!model.lens) return {};
   const layers = model.lens(state);

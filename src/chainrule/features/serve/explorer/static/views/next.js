@@ -1,11 +1,19 @@
 // Next words: the likeliest tokens after a text, what the settings cut, and why each has its probability.
 
-import { ask } from "../server.js";
+import { Failure, ask } from "../server.js";
 import { button, element, figure, probability, table, tokenElement, tokenText } from "../elements.js";
 import { drawWhy, shares } from "./why.js";
 
 export const title = "Next words";
-export const fields = ["model", "unit", "given", "picture", "text", "temperature", "top_k", "top_p", "min_p"];
+export const fields = ["model", "other", "unit", "given", "picture", "text", "temperature", "top_k", "top_p", "min_p"];
+
+export const ALL = "(all)"; // all models beside the first
+const BESIDE = 10; // tokens of each of several models
+
+/** The models beside the first; about: as the server describes that one, with the names of all. */
+export function others({ model, other }, { models = [], fills }) {
+  return fills || !other ? [] : (other === ALL ? models : [other]).filter(name => name !== model);
+}
 
 /** The settings of sampling that change something. */
 export function sampling(state) {
@@ -27,12 +35,30 @@ export function body(state) {
   return { ...subject(state), ...state.unit === "words" ? { unit: "words" } : sampling(state), top: 20 };
 }
 
-export function load(state, signal) {
-  return ask("/v1/explore/next", body(state), signal);
+export function besideBody(state, about) {
+  return { ...subject(state), also: others(state, about), top: BESIDE };
+}
+
+export async function load(state, signal, show, about) {
+  const also = others(state, about);
+  if (!also.length) return ask("/v1/explore/next", body(state), signal);
+  if (state.unit === "words") {
+    const [record, ...rest] = await Promise.all([state.model, ...also].map(model => ask("/v1/explore/next", { ...body(state), model }, signal)));
+    return { ...record, others: rest };
+  }
+  try {
+    return await ask("/v1/explore/beside", besideBody(state, about), signal);
+  } catch (error) {
+    if (!(error instanceof Failure) || about.isOffline || !error.message.includes("cannot share rows")) throw error;
+    throw new Failure(`${error.message} Or choose words under Suggest.`);
+  }
 }
 
 export function draw(record, state, change) {
   if (record.kind === "gaps") return record.gaps.map((gap, i) => drawGap(gap, i));
+  if (record.kind === "beside") return drawBeside(record, state, change);
+  if (record.others) return [element("div", { class: "columns" }, ...[record, ...record.others].map(one =>
+    element("section", {}, element("h2", {}, one.model), ...drawWords(one.words, state, change))))];
   if (record.kind === "words") return drawWords(record.words, state, change);
   const chosen = Math.min(Number(state.why), record.tokens.length - 1);
   const bits = record.entropy / Math.LN2;
@@ -83,6 +109,19 @@ const PROBABILITIES = ["probability", ["log P, nats", "detail"]];
 
 function probabilities({ prob, log_prob: logProb }) {
   return [element("span", { title: prob }, probability(prob)), figure(logProb, 3)];
+}
+
+/** The tokens that any of several models finds likeliest, and what each gives them. */
+function drawBeside({ names, entropies, tokens }, state, change) {
+  const longest = Math.max(...tokens.flatMap(({ probs }) => probs), 1e-30);
+  const cells = prob => [bar(longest, 0, prob ?? 0), prob === null ? "unknown" : element("span", { title: prob }, probability(prob))];
+  return [
+    element("p", {}, "Entropy: ", names.map((name, i) => `${figure(entropies[i] / Math.LN2, 3)} bits for ${name}`).join(", ") + "."),
+    table("The likeliest tokens of each model", ["token", ...names.flatMap(name => ["", name])], tokens.map(({ token, shown, added, probs }) =>
+      [appending(token, shown, added, state, change), ...probs.flatMap(cells)]), "beside"),
+    element("p", { class: "note" }, `Probabilities of the ${BESIDE} likeliest tokens of each model, in the order of ${names[0]}. All bars have one scale. ` +
+      "A click appends a token. unknown: not in this model's vocabulary, and so a part of its <unk>."),
+  ];
 }
 
 function drawWords(words, state, change) {

@@ -1,0 +1,3 @@
+"""What several models expect next after the same text, in one table."""
+
+USES = ()
