@@ -2,13 +2,14 @@
 
     PYTHONPATH=folder-of-kenlm python bench/kenlm_standin.py model.arpa test.txt [--ours lm/] [--theirs model.binary]
 
-By default both read the first argument. Runs are interleaved and the best of each counts, since other load disturbs
-the clock.
+By default both read the first argument. Runs are interleaved; prints medians of processor time, since other load
+disturbs the clock.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,14 +57,15 @@ def main() -> None:
     print(circumstances())
     print(f"{len(words):,} words, {len(lines):,} sentences of {tokens:,} tokens; nanoseconds each, and ours to theirs")
     for task, (count, run) in tasks.items():
-        best = dict.fromkeys(models, float("inf"))
+        runs: dict[str, list[float]] = {name: [] for name in models}
         for _ in range(options.runs):
             for name in models:
-                began = time.perf_counter()
+                began = time.process_time()
                 run(name)
-                best[name] = min(best[name], (time.perf_counter() - began) / count * 1e9)
-        ratio = best["chainrule"] / best["kenlm"]
-        print(f"{task:28}{best['kenlm']:9.1f}{best['chainrule']:9.1f}{ratio:7.2f}")
+                runs[name].append((time.process_time() - began) / count * 1e9)
+        median = {name: statistics.median(own) for name, own in runs.items()}
+        ratio = median["chainrule"] / median["kenlm"]
+        print(f"{task:28}{median['kenlm']:9.1f}{median['chainrule']:9.1f}{ratio:7.2f}")
 
 
 def one_by_one(module: Any, model: Any, words: list[str], method: str) -> None:

@@ -12,8 +12,8 @@ from random_networks import MODERN, random_model
 import chainrule
 from chainrule.decoding.options import EmbeddingConfig
 from chainrule.errors import SettingError
+from chainrule.features.vectors.unit_vectors import cosines, nearest, vector_of_marked, write_rows
 from chainrule.models.any_model import check_kind
-from chainrule.models.embedding import cosines, nearest, vector_of_marked, write_rows
 from chainrule.models.embedding_model import EmbeddingModel
 from chainrule.models.language_models import CausalNetwork
 from chainrule.text.tokenization.tokenizer import Tokenizer

@@ -30,7 +30,7 @@ from chainrule.ngram.models import stream_scorer as streams
 from chainrule.ngram.models.table_models import WALKED_TOKENS, NGramModel
 from chainrule.ngram.training import train_ngram
 from chainrule.ngram.trie.query_kernels import _BLOCK, distributions, score_stream
-from chainrule.ngram.trie.walking_kernels import LANES, unknown_follows, walk_stream
+from chainrule.ngram.trie.walking_kernels import LANES, unknown_after_all, unknown_follows, walk_stream
 
 
 def check_against_katz(model: NGramModel, stream: np.ndarray) -> None:
@@ -102,6 +102,8 @@ def test_a_walk_along_suffixes_gives_the_same_bits(order: int, smoothing: str, *
     follows = unknown_follows(table.words, table.begin, 40)
     assert follows == (unknown_is_seen and order > 1)
     assert table.suffixes.size == table.words.size
+    of_all = np.empty(table.begin.size - 1, np.float32)
+    assert unknown_after_all(*table.columns, table.suffixes, follows, of_all)
     for size in (0, 1, LANES - 1, LANES + 1, 5 * LANES, 3000):
         stream = np.random.default_rng(size).integers(0, 40, size).astype(np.int32)
         stream[stream == BEGIN] = UNKNOWN
@@ -110,8 +112,10 @@ def test_a_walk_along_suffixes_gives_the_same_bits(order: int, smoothing: str, *
         )
         arrays = *table.columns, table.slots
         score_stream(*arrays, order, stream, 0, size, *expected)
-        walk_stream(*arrays, table.suffixes, order, stream, 0, size, *actual, follows)
-        assert np.array_equal(actual, expected)
+        for unknown_after in (np.empty(0, np.float32), of_all):
+            walk_stream(*arrays, table.suffixes, order, stream, 0, size, *actual, follows, unknown_after)
+            assert np.array_equal(actual, expected)
+            actual[2][:] = 7777
 
 
 def test_long_streams_are_walked_and_short_ones_are_not() -> None:
@@ -150,11 +154,11 @@ def check_wild(seed: int, index_type: type[np.int32] | type[np.int64] = np.int32
     chance = np.random.default_rng(seed)
     size = table.vocabulary_size
     stream = chance.integers(0, size, 30).astype(np.int32)
-    arrays = table.columns
+    arrays, none = table.columns, np.empty(0, np.float32)
     for kernel, more, last in (
         (score_stream, [table.slots], []),
-        (walk_stream, [table.slots, table.suffixes], [True]),
-        (walk_stream, [table.slots, table.suffixes], [False]),
+        (walk_stream, [table.slots, table.suffixes], [True, none]),
+        (walk_stream, [table.slots, table.suffixes], [False, none]),
     ):
         room, unknown = np.full((2, 30 + 16), 7777, np.float32)
         matched = np.full(30 + 16, 77, np.uint8)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, register_jitable
+from numba.extending import intrinsic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +65,19 @@ def _put_eight_bytes(_: Any, array: Any, index: Any, value: Any) -> Any:
 put_eight_bytes: Callable[..., None] = intrinsic(_put_eight_bytes)
 
 
+def _high_product(_: Any, one: Any, other: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(*(builder.zext(number, wide) for number in arguments))
+        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+# In a kernel, high_product(one, other) is the upper half of the 128 bits of the product of two uint64.
+high_product: Callable[..., Any] = intrinsic(_high_product)
+
+
 def _trailing_zeros(_: Any, number: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.IntType(1)(0))
@@ -77,17 +89,30 @@ def _trailing_zeros(_: Any, number: Any) -> Any:
 trailing_zeros: Callable[..., Any] = intrinsic(_trailing_zeros)
 
 
-def _pointer_of(_: Any, address: Any) -> Any:
+def _array_at(_: Any, address: Any, size: Any, dtype: Any) -> Any:
+    array_type = types.Array(dtype.dtype, 1, "C")
+
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+        from numba.np.arrayobj import populate_array
 
-    return types.voidptr(types.int64), generate
+        array = context.make_array(array_type)(context, builder)
+        data = builder.inttoptr(arguments[0], array.data.type)
+        step = context.get_constant(types.intp, context.get_abi_sizeof(array.data.type.pointee))
+        populate_array(array, data, [arguments[1]], [step], step, None)  # type: ignore[no-untyped-call]
+        return array._getvalue()
+
+    return array_type(types.int64, types.int64, dtype), generate
 
 
-_pointer: Callable[..., Any] = intrinsic(_pointer_of)
+# In a kernel, array_at(address, size, dtype) is the array of `size` elements at an address; nothing counts references
+# to it. The caller guarantees that they are there.
+array_at: Callable[..., Any] = intrinsic(_array_at)
 
 
-@register_jitable
-def array_at(address: int, size: int, dtype: Any) -> Any:
-    """Return, in a kernel, the array of `size` elements at an address. The caller guarantees that they are there."""
-    return numba.carray(_pointer(address), size, dtype)  # type: ignore[attr-defined]
+def c_call(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    """Return a function of Python's interface for C, for kernels that run with the interpreter's lock."""
+    return types.ExternalFunction(name, result(*arguments))
+
+
+# Its types, for `c_call`: objects are addresses.
+INTEGER, FLOAT = types.int64, types.float64

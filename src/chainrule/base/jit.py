@@ -75,6 +75,20 @@ def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compiled(function, nogil=True, counted=True, parallel=True)
 
 
+def c_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile as `tiny_kernel` does, for functions that C calls at their `address_of`."""
+    return _compiled(function, nogil=False, counted=True, no_cfunc_wrapper=False)
+
+
+def address_of(compiled: Callable[..., Any], *examples: Any) -> int:
+    """Return where C finds a `c_kernel`, for arguments of the examples' types."""
+    signature = tuple(map(numba.typeof, examples))
+    compiled.compile(signature)  # type: ignore[attr-defined]
+    own = compiled.overloads[signature]  # type: ignore[attr-defined]
+    address: int = own.library.get_pointer_to_function(own.fndesc.llvm_cfunc_wrapper_name)
+    return address
+
+
 def use_parallel_threads(number: int) -> None:
     """Set how many threads the parallel kernels of the calling thread run on; at most one for each processor."""
     if getattr(_thread, "parallel", 0) != number:
@@ -93,8 +107,7 @@ def _compiled(function: Callable[P, R], *, nogil: bool, counted: bool, **options
                 nogil=nogil,
                 error_model="numpy",
                 _nrt=counted,
-                no_cfunc_wrapper=True,
-                **options,
+                **{"no_cfunc_wrapper": True, **options},
             )(function)
             _with_one_integer(compiled)
             if folder is not None:

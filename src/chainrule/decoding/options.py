@@ -1,20 +1,17 @@
-"""Settings of embeddings, of chat and of channels of errors; imports no NumPy, so that help is quick."""
+"""Settings of embeddings and of chat; imports no NumPy, so that help is quick."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from chainrule.base.options import Options, changed, check_settings, option
-from chainrule.decoding.config import Limits, SamplingConfig
+from chainrule.base.options import check_settings, option
+from chainrule.decoding.config import SamplingConfig
 from chainrule.errors import SettingError
 
 Unit = Literal["text", "word", "token"]
 Pooling = Literal["mean", "max", "first", "last"]
 VectorPrecision = Literal["float32", "bfloat16"]
-ReadyChannel = Literal["english", "keyboard", "ocr"]
-CHANNELS: tuple[ReadyChannel, ...] = ("english", "keyboard", "ocr")
-ENGLISH = CHANNELS[0]
 ChoiceNormalisation = Literal["none", "tokens", "characters", "bytes"]  # by what log P of a given answer is divided
 
 
@@ -51,33 +48,6 @@ class EmbeddingConfig:
             )
         if self.prompt is not None and self.prompt_name is not None:
             raise SettingError("prompt and prompt_name both say what to put before a text; leave one out")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompleteOptions(Options):
-    """How texts are completed as they are typed."""
-
-    regex: str | None = changed(Limits, "regex", help="complete to what this regular expression matches, line by line")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankConfig(Options):
-    """How the unigram models of documents are smoothed. mu, share: the strength of dirichlet and jelinek-mercer."""
-
-    smoothing: Literal["dirichlet", "jelinek-mercer"] = option("dirichlet", "how they are smoothed", flag=None)
-    # Zhai and Lafferty find mu near 2,000, and lambda from 0.1 (short queries) to 0.7 (long ones).
-    mu: float = option(
-        2000.0, "the strength of dirichlet, in tokens; 2000 by default", above=0, shown=False, needs="by dirichlet"
-    )
-    share: float = option(
-        0.5,
-        "with jelinek-mercer: the weight of the model of all documents; 0.5 by default",
-        above=0,
-        below=1,
-        flag="lambda",
-        shown=False,
-        needs="by jelinek-mercer",
-    )
 
 
 CHAT_SAMPLING = SamplingConfig(temperature=0.7, top_p=0.9)

@@ -17,17 +17,18 @@ import numpy as np
 from chainrule import __version__
 from chainrule.base.progress import BlockProgress, Progress, silent
 from chainrule.base.threads import map_in_order
+from chainrule.evaluation.likelihood_kernels import add_tokens, count_text
 from chainrule.evaluation.measurement import GROUPS, Breakdown, Measurement, row_sums
 from chainrule.evaluation.resampling import Documents
 from chainrule.evaluation.token_scores import score_stream_tokens, score_tokens
 from chainrule.protocol import END
 from chainrule.text.corpus.block import LINE_FEED, NEVER_IN_UTF8
-from chainrule.text.units import is_white
+from chainrule.text.units import IS_SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from jaxtyping import Bool, Float32, Float64, Int, Int32, Int64, UInt8
+    from jaxtyping import Float32, Float64, Int, Int32, Int64, UInt8
     from numpy import ndarray
 
     from chainrule.evaluation.token_scores import Measurable, Speller, TokenLogProbs
@@ -185,7 +186,13 @@ class StreamScoring(NamedTuple):
 
 
 _PART_BYTES = 1 << 18  # of text that a thread measures at a time: its arrays fit into the processor's cache
-_NO_TOKENS = Breakdown(np.zeros(GROUPS), np.zeros(GROUPS, np.int64))
+
+
+def _no_tokens() -> Breakdown:
+    return Breakdown(np.zeros(GROUPS), np.zeros(GROUPS, np.int64))
+
+
+_NO_TOKENS = _no_tokens()
 
 _Sums = tuple[
     "Float64[ndarray, ' documents']",  # log-probability, unknown tokens as <unk>
@@ -223,68 +230,65 @@ def _part_figures(
     frequencies: Int64[ndarray, " V"] | None,
 ) -> _PartFigures:
     is_end = ids == END
-    counted = np.ones(is_end.size, np.bool_) if ends else ~is_end
-    nats = -scored.total[counted]
-    sizes = np.diff(aligned.stops, prepend=0)[counted]
+    document_ends, total = np.flatnonzero(is_end), scored.total
+    words, characters, lines = count_text(aligned.text, IS_SEPARATOR)
+    by_position, matched = _no_tokens(), np.zeros(1 << 8, np.int64)
+    own_lengths = np.empty(0, np.uint8) if lengths is None else lengths
+    of_tokens = ids, aligned.stops, scored.closed, total, own_lengths, ends
+    tokens, impossible = add_tokens(*of_tokens, by_position.nats, by_position.bytes, matched)
     by_frequency = _NO_TOKENS
     if frequencies is not None:
+        counted = np.flatnonzero(~is_end) if not ends else slice(None)
         frequency = np.where(scored.unknown, 0, frequencies[ids])
-        by_frequency = Breakdown.of(frequency[counted], nats, sizes)
+        sizes = np.diff(aligned.stops, prepend=0)
+        by_frequency = Breakdown.of(frequency[counted], -total[counted], sizes[counted])
+    is_split = lines != document_ends.size  # by line feeds inside documents
     return _PartFigures(
         ids=ids,
-        text=_mark_document_ends(aligned.text, aligned.starts[is_end]),
-        sums=_sum_by_document(scored, aligned, is_end, counted),
-        by_position=Breakdown.of(_positions(is_end)[counted], nats, sizes),
+        text=_mark_document_ends(aligned.text, aligned.starts[is_end]) if is_split else aligned.text,
+        sums=_sum_by_document(scored, total, aligned, document_ends, ends=ends),
+        by_position=by_position,
         by_frequency=by_frequency,
-        tokens=int(np.count_nonzero(counted)),
+        tokens=tokens,
         oov=int(np.count_nonzero(scored.unknown)),
-        impossible=int(np.count_nonzero(np.isneginf(scored.closed) & counted)),
-        words=_count_words(aligned.text),
-        characters=int(np.count_nonzero((aligned.text & 0xC0) != 0x80)),
-        matched=np.zeros(0, np.int64) if lengths is None else np.bincount(lengths[counted])[1:],
+        impossible=impossible,
+        words=words,
+        characters=characters,
+        matched=np.trim_zeros(matched[1:], "b"),
     )
 
 
 def _sum_by_document(
-    scored: TokenLogProbs, aligned: Alignment, is_end: Bool[ndarray, " T"], counted: Bool[ndarray, " T"]
+    scored: TokenLogProbs,
+    total: Float64[ndarray, " T"],
+    aligned: Alignment,
+    document_ends: Int64[ndarray, " documents"],
+    *,
+    ends: bool,
 ) -> _Sums:
     """Return sums for each document. They depend on nothing else, since the order of summation is that of its
-    tokens.
+    tokens. total: that of the scores.
     """
-    ends = np.flatnonzero(is_end)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    stops = aligned.stops[ends]
-    sizes = np.diff(stops, prepend=0) - (~counted[ends]).astype(np.int64)
-    closed = np.where(counted, scored.closed, 0.0)
+    starts = np.concatenate([[0], document_ends[:-1] + 1])
+    closed = scored.closed
+    if not ends:
+        closed, total = closed.copy(), total.copy()
+        closed[document_ends] = total[document_ends] = 0
     known = np.where(scored.unknown, 0.0, closed)
-    total = np.where(counted, scored.total, 0.0)
     columns = (np.add.reduceat(column, starts) for column in (closed, known, scored.spelling, total))
     first, second, third, fourth = columns
-    return first, second, third, fourth, sizes
-
-
-def _positions(is_end: Bool[ndarray, " T"]) -> Int64[ndarray, " T"]:
-    """Return the position of each token in its document, from 1."""
-    starts = np.concatenate([[0], np.flatnonzero(is_end)[:-1] + 1])
-    lengths = np.diff(starts, append=is_end.size)
-    return np.arange(1, is_end.size + 1) - np.repeat(starts, lengths)
+    return first, second, third, fourth, np.diff(aligned.stops[document_ends], prepend=0) - (not ends)
 
 
 def _mark_document_ends(text: UInt8[ndarray, " bytes"], ends: Int64[ndarray, " documents"]) -> UInt8[ndarray, " bytes"]:
     """Return the text in a form that also shows where documents end, for the signature.
 
-    Documents end with newlines; a newline inside a document becomes a byte that never occurs in UTF-8. A text of one
-    document a line stays unchanged. ends: the positions of the newlines that end documents.
+    Documents end with newlines; a newline inside a document becomes a byte that never occurs in UTF-8.
+    ends: the positions of the newlines that end documents.
     """
     is_inside = text == LINE_FEED
     is_inside[ends] = False
-    return np.where(is_inside, np.uint8(NEVER_IN_UTF8), text) if is_inside.any() else text
-
-
-def _count_words(text: UInt8[ndarray, " bytes"]) -> int:
-    """Return the number of runs of bytes other than white space."""
-    white = is_white(text)
-    return int(np.count_nonzero(~white & np.concatenate([[True], white[:-1]])))
+    return np.where(is_inside, np.uint8(NEVER_IN_UTF8), text)
 
 
 def _add_histograms(one: Int64[ndarray, " a"], other: Int64[ndarray, " b"]) -> Int64[ndarray, " max"]:

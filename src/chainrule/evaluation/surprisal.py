@@ -83,7 +83,8 @@ def _words(ids: Int32[ndarray, " T"], scored: TokenLogProbs, aligned: Alignment)
 
     unknown = sum_by_unit(scored.unknown.astype(np.float64)) > 0
     closed, spelled, total = map(sum_by_unit, (scored.closed, scored.spelled, scored.total))
-    firsts = np.minimum(np.searchsorted(words.of_tokens, np.arange(words.starts.size)), ids.size - 1)
+    sizes = np.bincount(words.of_tokens, minlength=words.starts.size)
+    firsts = np.minimum(np.cumsum(sizes) - sizes, ids.size - 1)
     return Units(words.starts, words.stops, closed, spelled, total, unknown, words.documents, firsts)
 
 
@@ -260,7 +261,7 @@ def score_alone(
         return score_stream_tokens(encoded, speller, *map(np.concatenate, both))
     if only_spelled and not hasattr(model, "score_stream_with_unknown"):
         scores = model.score_stream(encoded.ids)
-        return score_stream_tokens(encoded, speller, scores, np.full(scores.size, -np.inf))
+        return score_stream_tokens(encoded, speller, scores)
     return score_tokens(model, speller, encoded, alone=True)
 
 

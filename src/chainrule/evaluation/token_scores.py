@@ -114,15 +114,16 @@ def score_stream_tokens(
     encoded: Encoded,
     speller: Speller,
     closed: Float64[ndarray, " T"] | Float32[ndarray, " T"],
-    log_share: Float64[ndarray, " T"] | Float32[ndarray, " T"],
+    log_share: Float64[ndarray, " T"] | Float32[ndarray, " T"] | None = None,
 ) -> TokenLogProbs:
     """Return the log-probabilities of the tokens of a stream.
 
-    closed: the model's log-probabilities of its tokens. log_share: those of <unk> at their positions.
+    closed: the model's log-probabilities of its tokens. log_share: those of <unk> at their positions; None if `unseen`
+    may be anything.
     """
-    closed, log_share = closed.astype(np.float64), log_share.astype(np.float64)
-    unknown = encoded.ids == UNKNOWN
-    unseen = _unseen_terms(log_share, unknown, speller.unseen_types)
+    closed, unknown = closed.astype(np.float64), encoded.ids == UNKNOWN
+    types = 1 if log_share is None else speller.unseen_types
+    unseen = _unseen_terms(closed if log_share is None else log_share.astype(np.float64), unknown, types)
     spelling = np.zeros(closed.size)
     positions = np.flatnonzero(unknown)
     spelling[positions] = _spelling_log_probs(speller, [encoded.surface(i) for i in positions.tolist()])

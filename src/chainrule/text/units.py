@@ -17,6 +17,7 @@ import numpy as np
 from chainrule.protocol import BEGIN, END
 from chainrule.text.corpus.block import byte_array
 from chainrule.text.tokenization.splitters import SEPARATORS
+from chainrule.text.unit_kernels import count_characters, find_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,20 +44,12 @@ class Words(NamedTuple):
 
 def words_of(ids: Int32[ndarray, " T"], aligned: Alignment) -> Words:
     """Return the words of some documents. ids: their tokens. aligned: the positions of these in the text."""
-    text = aligned.text
-    visible = ~is_white(text)
-    edges = np.flatnonzero(np.diff(visible.astype(np.int8), prepend=0, append=0))
-    ends = aligned.stops[ids == END] - 1
-    starts, stops = np.concatenate([edges[::2], ends]), np.concatenate([edges[1::2], ends + 1])
-    order = np.argsort(starts, kind="stable")
-    starts, stops = starts[order], stops[order]
-    last_visible = np.maximum.accumulate(np.where(visible, np.arange(text.size), -1))
-    last = last_visible[np.maximum(aligned.stops - 1, 0)]
-    inside = last >= aligned.starts
-    of_tokens = np.where(
-        inside, np.searchsorted(starts, last, side="right") - 1, np.searchsorted(starts, aligned.starts, side="left")
-    )
-    return Words(starts, stops, of_tokens, np.concatenate([[0], np.searchsorted(starts, ends) + 1]))
+    starts, stops = np.empty((2, aligned.text.size), np.int64)
+    of_tokens = np.empty(ids.size, np.int64)
+    of_text = aligned.text, IS_SEPARATOR, np.ascontiguousarray(ids, np.int32), aligned.starts, aligned.stops
+    count = find_words(*of_text, starts, stops, of_tokens)
+    documents = np.concatenate([[0], of_tokens[ids == END] + 1])
+    return Words(starts[:count].copy(), stops[:count].copy(), of_tokens, documents)
 
 
 def begins_word(tokenizer: Tokenizer, *, spaces_only: bool = False) -> Bool[ndarray, " V"]:
@@ -94,10 +87,10 @@ def is_white(text: UInt8[ndarray, " bytes"]) -> Bool[ndarray, " bytes"]:
     """Return whether each byte is a separator of tokens: other white space, such as form feeds, may be inside a
     token.
     """
-    return _IS_SEPARATOR[text]
+    return IS_SEPARATOR[text]
 
 
-_IS_SEPARATOR = np.isin(np.arange(256), byte_array(SEPARATORS))
+IS_SEPARATOR = np.isin(np.arange(256), byte_array(SEPARATORS))
 _BETWEEN = re.compile("[\t\n\r ]+")  # of words as given; a NUL is a word that the normaliser removes
 
 
@@ -133,7 +126,7 @@ class TextUnits(NamedTuple):
 
     def by_document(self) -> Iterator[DocumentUnits]:
         """Yield each document with its units."""
-        characters = np.concatenate([[0], np.cumsum((self.text & 0xC0) != 0x80)])  # before each byte
+        characters = characters_before(self.text)
         begin = 0
         for document, end in enumerate(self.ends.tolist()):
             inside = slice(*self.documents[document : document + 2].tolist())
@@ -143,6 +136,13 @@ class TextUnits(NamedTuple):
             text = self.text[begin:end].tobytes().decode("utf-8", "replace")
             yield DocumentUnits(text, list(zip(starts, stops, strict=True)), inside)
             begin = end + 1
+
+
+def characters_before(text: UInt8[ndarray, " bytes"]) -> Int64[ndarray, " bytes+1"]:
+    """Return how many characters come before each byte, and before the end."""
+    before = np.empty(text.size + 1, np.int64)
+    count_characters(text, before)
+    return before
 
 
 def split_words(text: str) -> list[str]:

@@ -13,6 +13,7 @@ from chainrule.base.results import Shown, finite
 from chainrule.base.tables import count_of
 from chainrule.base.threads import map_in_order
 from chainrule.evaluation.score_lines import sentence_lines, sentences_as_json
+from chainrule.text.corpus.block import LINE_FEED, Texts
 from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.corpus.record_blocks import after_fields
 
@@ -242,10 +243,11 @@ def documents(model: Model, block: Block, by: By, contexts: Sequence[Contexts] |
     found = shown_units(model, block, by, contexts)
     columns = [found.closed, found.spelled, found.total, ~found.unknown, *found.characters, *found.bytes]
     columns += [] if found.ngram_lengths is None else [found.ngram_lengths]
-    units = [Unit(*row) for row in zip(found.shown, *(column.tolist() for column in columns), strict=True)]
+    units = [Unit(*row) for row in zip(found.shown.tolist(), *(own.tolist() for own in columns), strict=True)]
+    normalised = found.normalised.tolist()
     for i, original in enumerate(block.documents()):
         inside = slice(*found.documents[i : i + 2].tolist())
-        yield Document(original, found.normalised[i], units[inside], *found.sizes[i].tolist())
+        yield Document(original, normalised[i], units[inside], *found.sizes[i].tolist())
 
 
 class ShownUnits(NamedTuple):
@@ -255,7 +257,7 @@ class ShownUnits(NamedTuple):
     ones, of each document. The log-probabilities, and the lengths of n-grams, if there are any, are those of `Unit`.
     """
 
-    shown: list[str]
+    shown: Texts
     closed: Float64[ndarray, " units"]
     spelled: Float64[ndarray, " units"]
     total: Float64[ndarray, " units"]
@@ -263,7 +265,7 @@ class ShownUnits(NamedTuple):
     characters: tuple[Int64[ndarray, " units"], Int64[ndarray, " units"]]
     bytes: tuple[Int64[ndarray, " units"], Int64[ndarray, " units"]]
     documents: Int64[ndarray, " documents+1"]
-    normalised: list[str]
+    normalised: Texts
     sizes: Int64[ndarray, "documents 2"]
     ngram_lengths: Int64[ndarray, " units"] | None
 
@@ -280,46 +282,50 @@ def shown_units(
     import numpy as np
 
     from chainrule.evaluation.surprisal import score_alone, units
+    from chainrule.evaluation.token_scores import score_stream_tokens
     from chainrule.protocol import END
     from chainrule.text.tokenization.tokenizer import documents_of
+    from chainrule.text.units import characters_before
 
     encoded = model.tokenizer.encode_block(block)
     parts = model.language_model, model.speller, model.tokenizer
-    scored = score_alone(*parts, block, encoded, contexts, only_spelled=only_spelled)
+    in_one_pass = getattr(model.engine, "score_stream_with_lengths", None) if only_spelled else None
+    of_tokens = None
+    if in_one_pass is not None:
+        scores, of_tokens = in_one_pass(encoded.ids)
+        scored = score_stream_tokens(encoded, model.speller, scores)
+    else:
+        scored = score_alone(*parts, block, encoded, contexts, only_spelled=only_spelled)
     aligned = model.tokenizer.align(encoded)
-    found, lengths = units(encoded.ids, scored, aligned, by), None
-    if (matched := _matched(model)) is not None and found.firsts is not None:
-        lengths = np.concatenate(matched(documents_of(encoded.ids))[1])[found.firsts]
-    text = aligned.text.tobytes()
-    before = np.concatenate([[0], np.cumsum((aligned.text & 0xC0) != 0x80)])  # characters before each byte
+    found = units(encoded.ids, scored, aligned, by)
+    if of_tokens is None and (matched := _matched(model)) is not None and found.firsts is not None:
+        of_tokens = np.concatenate(matched(documents_of(encoded.ids))[1])
     ends = found.documents[1:] - 1
     begins = np.concatenate([[0], found.starts[ends] + 1])  # of documents, in bytes
     stops = found.stops.copy()
     stops[ends] = found.starts[ends]
-    of_units = np.repeat(begins[:-1], np.diff(found.documents))
-    if by == "tokens":
-        shown = [encoded.surface(i).decode("utf-8", "replace") for i in range(encoded.ids.size)]
-    else:
-        errors = "backslashreplace" if by == "bytes" else "replace"
-        places = zip(found.starts.tolist(), stops.tolist(), strict=True)
-        shown = [text[start:stop].decode("utf-8", errors) for start, stop in places]
-    for end in ends.tolist():
-        shown[end] = "</s>"
-    edges = itertools.pairwise(begins.tolist())
+    sizes = np.diff(found.documents)
+    before = characters_before(aligned.text)
+    of_units, characters_of_units = np.repeat(begins[:-1], sizes), np.repeat(before[begins[:-1]], sizes)
     token_ends = np.flatnonzero(encoded.ids == END) + 1
     unknown_before = np.concatenate([[0], np.cumsum(scored.unknown)])[np.concatenate([[0], token_ends])]
+    shown = Texts(aligned.text, found.starts, stops, "backslashreplace" if by == "bytes" else "replace")
+    if by == "tokens":
+        following = encoded.starts[1:]  # after a space, or the line end itself
+        token_stops = np.append(following - (encoded.text[following] != LINE_FEED), encoded.text.size)
+        shown = Texts(encoded.text, encoded.starts, token_stops)
     return ShownUnits(
-        shown,
+        shown.with_all(ends, "</s>"),
         found.closed,
         found.spelled,
         found.total,
         found.unknown,
-        (before[found.starts] - before[of_units], before[stops] - before[of_units]),
+        (before[found.starts] - characters_of_units, before[stops] - characters_of_units),
         (found.starts - of_units, stops - of_units),
         found.documents,
-        [text[start : stop - 1].decode("utf-8", "replace") for start, stop in edges],
+        Texts(aligned.text, begins[:-1], begins[1:] - 1),
         np.stack([np.diff(token_ends, prepend=0), np.diff(unknown_before)], axis=1),
-        lengths,
+        None if of_tokens is None or found.firsts is None else of_tokens[found.firsts],
     )
 
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chainrule
-from chainrule.decoding.options import RankConfig
 from chainrule.errors import SettingError, TextError
+from chainrule.features.corpus.options import RankConfig
 from chainrule.features.corpus.ranking import average_precision, measure_rankings, ndcg
 from chainrule.features.corpus.retrieval import DocumentIndex
 

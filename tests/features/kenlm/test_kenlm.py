@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import inspect
 import math
 import os
 import pickle
@@ -214,6 +215,34 @@ def test_wrong_types_are_type_errors(model: kenlm.Model, tmp_path: Path) -> None
             call()
     with pytest.raises(UnicodeEncodeError):
         model.score("\ud800")
+
+
+def test_compiled_methods_are_those_in_python(models: dict[str, kenlm.Model], fixtures: Path) -> None:
+    lines = (fixtures / "kenlm/small.txt").read_text().splitlines()
+    for model in models.values():
+        states = [kenlm.State() for _ in range(4)]
+        for word in ["", "a b", "ka\0zzz", "é", "<unk>", "<s>", "</s>", *" ".join(lines).split()]:
+            actual = model.BaseFullScore(states[0], word, states[1])
+            assert actual == kenlm.Model._BaseFullScore(model, states[2], word, states[3])
+            assert model.BaseScore(states[0], word, states[1]) == actual.log_prob
+            assert type(actual) is kenlm.FullScoreReturn
+            assert states[1] == states[3]
+            states = [states[1], states[0], states[3], states[2]]
+        for line in lines:
+            assert model.score(line) == kenlm.Model._score(model, line)
+
+
+def test_unusual_calls_go_to_the_method_in_python(model: kenlm.Model) -> None:
+    state, after = kenlm.State(), kenlm.State()
+    assert model.BaseScore(in_state=state, word="ka", out_state=after) == model.BaseScore(state, "ka", after)
+    assert "in_state" in str(inspect.signature(model.BaseScore))
+    assert kenlm.Model.score.__doc__.startswith("Return log10 P of a sentence.")
+    with pytest.raises(TypeError, match="word"):
+        model.BaseScore(state)  # type: ignore[call-arg]
+    with pytest.raises(UnicodeEncodeError):
+        model.BaseScore(state, "\ud800", after)
+    with pytest.raises(SystemError):
+        kenlm.Model.__new__(kenlm.Model).score("ka")  # never opened
 
 
 def test_endless_new_words_fill_no_memory(model: kenlm.Model, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chainrule.decoding.options import RankConfig
+from chainrule.features.corpus.options import RankConfig
 from chainrule.features.corpus.retrieval import DocumentIndex
 from chainrule.features.lectures.experiments.data import (
     balance,

@@ -221,6 +221,7 @@ def test_vectors_are_those_of_the_model(served: Running, folders: dict[str, Path
         [row] = served.client.post("/v1/embeddings", json={**body, "input": given}).json()["data"]
         np.testing.assert_allclose(row["embedding"], expected[0], atol=1e-5)
     assert served.client.post("/v1/embeddings", json={**body, "dimensions": 4}).json()["error"]["param"] == "dimensions"
+    assert served.client.post("/v1/embeddings", json={**body, "input": []}).json()["error"]["param"] == "input"
     assert served.client.post("/v1/embeddings", json={**body, "model": "ngram"}).status_code == 400
 
 

@@ -18,6 +18,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer as Menu
 from prompt_toolkit.completion import Completion as MenuEntry
 
+from chainrule.base.options import Options, changed
 from chainrule.base.tables import printable
 from chainrule.cli.shared.models import open_model
 from chainrule.cli.shared.options import (
@@ -31,7 +32,7 @@ from chainrule.cli.shared.options import (
 )
 from chainrule.cli.shared.screen import finite, print_json, progress_bar
 from chainrule.cli.shared.server_options import ModelOrName, ServerOptions
-from chainrule.decoding.options import CompleteOptions
+from chainrule.decoding.config import Limits
 from chainrule.errors import ServerError, TextError
 from chainrule.kinds import rows
 
@@ -44,6 +45,13 @@ if TYPE_CHECKING:
     from chainrule.decoding.completion import Completing, Completion, LastWordCorrector
     from chainrule.models.model import Model
     from chainrule.text.tokenization.vocabulary import Markers
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompleteOptions(Options):
+    """How texts are completed as they are typed."""
+
+    regex: str | None = changed(Limits, "regex", help="complete to what this regular expression matches, line by line")
 
 
 @Parameter(name="*")

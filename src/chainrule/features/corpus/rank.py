@@ -12,10 +12,10 @@ import numpy as np
 from chainrule.base.arguments import check_least
 from chainrule.base.results import Shown, row
 from chainrule.base.tables import on_one_line
-from chainrule.decoding.options import RankConfig
 from chainrule.drawing.pages import html_table
 from chainrule.errors import TextError
 from chainrule.evaluation.continuations import score_continuations
+from chainrule.features.corpus.options import RankConfig
 from chainrule.features.corpus.ranking import DEPTH, RankingFigures, measure_rankings
 from chainrule.features.corpus.retrieval import DocumentIndex
 from chainrule.models.any_model import check_kind

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int32, Int64
     from numpy import ndarray
 
-    from chainrule.decoding.options import RankConfig
+    from chainrule.features.corpus.options import RankConfig
 
 
 class DocumentIndex:

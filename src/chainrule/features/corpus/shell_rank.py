@@ -19,7 +19,7 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import RecordFlags, bad_records
-from chainrule.decoding.options import RankConfig
+from chainrule.features.corpus.options import RankConfig
 
 
 def rank(

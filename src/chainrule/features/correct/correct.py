@@ -18,7 +18,6 @@ import numpy as np
 
 from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
-from chainrule.decoding.options import CHANNELS, ENGLISH
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.pseudo_likelihood import pseudo_log_likelihoods
 from chainrule.features.correct.channel.character_channel import CONFUSIONS, channel_named
@@ -26,6 +25,7 @@ from chainrule.features.correct.channel.english import EVERYDAY_WORDS
 from chainrule.features.correct.channel.files import channel_of, read_grammar
 from chainrule.features.correct.channel.inflections import english_inflections, read_inflections
 from chainrule.features.correct.channel.lexicon import prior_of
+from chainrule.features.correct.channel.ready import CHANNELS, ENGLISH
 from chainrule.features.correct.channel.word_channel import WordChannel, english_grammar
 from chainrule.features.correct.corrector.candidates import Grammar
 from chainrule.features.correct.corrector.config import CorrectionSettings, write_settings
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.decoding.options import ReadyChannel
     from chainrule.features.correct.channel.character_channel import Channel
+    from chainrule.features.correct.channel.ready import ReadyChannel
     from chainrule.features.correct.corrector.corrector import LearnedCorrector
     from chainrule.features.correct.corrector.error_models import ErrorModel
     from chainrule.features.correct.corrector.spans import Corrected

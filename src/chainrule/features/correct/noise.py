@@ -12,7 +12,6 @@ import numpy as np
 from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
 from chainrule.base.threads import map_in_order
-from chainrule.decoding.options import CHANNELS, ENGLISH
 from chainrule.errors import SettingError, TextError
 from chainrule.features.correct.channel.character_channel import CONFUSIONS, channel_named
 from chainrule.features.correct.channel.english import EnglishNoise
@@ -20,6 +19,7 @@ from chainrule.features.correct.channel.files import read_grammar
 from chainrule.features.correct.channel.inflections import english_inflections, read_inflections
 from chainrule.features.correct.channel.lexicon import Lexicon, prior_of
 from chainrule.features.correct.channel.proposals import ProposalConfig, Proposer
+from chainrule.features.correct.channel.ready import CHANNELS, ENGLISH
 from chainrule.features.correct.channel.word_channel import GrammarNoise, english_grammar, words_and_marks
 from chainrule.features.correct.options import NoiseOptions
 from chainrule.models.any_model import check_model

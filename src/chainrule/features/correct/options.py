@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from os import PathLike
 
-    from chainrule.decoding.options import ReadyChannel
     from chainrule.features.correct.channel.character_channel import Channel
+    from chainrule.features.correct.channel.ready import ReadyChannel
     from chainrule.features.correct.channel.word_channel import WordChannel
     from chainrule.features.correct.corrector.word_index import WordIndex
     from chainrule.features.seq2seq.model import Seq2SeqModel

@@ -10,7 +10,7 @@ from cyclopts import CycloptsError, Parameter
 from chainrule.base.tables import count_of
 from chainrule.cli.shared.options import Needs, Overwrite, flag
 from chainrule.cli.shared.screen import note, progress_bar
-from chainrule.decoding.options import CHANNELS
+from chainrule.features.correct.channel.ready import CHANNELS
 from chainrule.features.correct.options import TrainChannelOptions, TrainGrammarOptions
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.decoding.options import CHANNELS
 from chainrule.errors import SettingError
+from chainrule.features.correct.channel.ready import CHANNELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

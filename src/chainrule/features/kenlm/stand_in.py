@@ -23,6 +23,7 @@ import numpy as np
 from chainrule.base.threads import map_in_order
 from chainrule.errors import ChainruleError, ModelFormatError
 from chainrule.features.kenlm.files.binary_kernels import STATE_SIZE
+from chainrule.features.kenlm.files.methods import compile_methods
 from chainrule.features.kenlm.files.word_queries import Record, queries
 from chainrule.features.kenlm.files.word_query_kernels import score_words
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -156,6 +157,8 @@ class Model:
         except (ChainruleError, OSError) as error:
             raise OSError(f"Cannot read model '{os.fsdecode(path)}' ({error})") from error
         self._ids = _Ids(vocabulary)
+        for field, value in _METHOD_FIELDS.items():
+            self._record.numbers[field] = value
         self._address = self._record.address
 
     @property
@@ -326,3 +329,4 @@ def _as_bytes(text: str | bytes) -> bytes:
 _addressof = ctypes.addressof
 _score_word, _fully_score_word = queries().score_word, queries().fully_score_word
 _score_text = queries().score_text
+_METHOD_FIELDS = compile_methods(Model, State, FullScoreReturn)

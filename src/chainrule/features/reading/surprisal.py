@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from chainrule.base.options import takes
 from chainrule.base.progress import BlockProgress
 from chainrule.base.results import finite
@@ -14,20 +16,22 @@ from chainrule.base.tables import count_of
 from chainrule.base.threads import map_in_order
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.likelihood import token_signature
+from chainrule.features.reading.ready_rows import made_ready
 from chainrule.features.reading.word_frequencies import WordFrequencies
 from chainrule.models.any_model import check_model
 from chainrule.models.progress_line import showing
-from chainrule.text.corpus.block import block_of_texts
+from chainrule.text.corpus.block import Texts, block_of_texts
 from chainrule.text.corpus.corpus import Corpus, source_of
 from chainrule.text.corpus.record_blocks import columns_beside, fields_beside
-from chainrule.text.corpus.writing import check_table_format, rows_in, table_file
+from chainrule.text.corpus.writing import check_table_format, listed, rows_in, table_file
 from chainrule.verbs.scored_texts import PER_NAT, SHOWN, SINGULAR, CountedWords, shown_units
 from chainrule.verbs.text_options import SurprisalOptions
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from jaxtyping import Int64
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from chainrule.text.corpus.corpus import Paths, Source
 
 Columns = dict[str, list[Any]]  # of a table: the values of each column, by its name
+Arrays = dict[str, Any]  # the same, each an array, or Texts
 
 
 _PART_BYTES = 1 << 18  # scored at a time
@@ -146,7 +151,7 @@ class Surprisals:
         check_table_format(target)
         check_new_file(target, overwrite=overwrite, inputs=getattr(self._source, "paths", ()))
         with table_file(target, self._example) as write, showing(self._options.progress) as progress:
-            for columns in self._blocks(progress):
+            for columns in self._blocks(progress, lambda columns: made_ready(columns, target)):
                 write(columns)
 
     def notes(self) -> Iterator[str]:
@@ -185,30 +190,61 @@ class Surprisals:
         frequencies = self._options.frequencies
         return None if frequencies is None else WordFrequencies(frequencies)
 
-    def _blocks(self, progress: Progress) -> Iterator[Mapping[str, list[Any]]]:
-        """Yield the rows, some texts at a time."""
+    def _blocks(
+        self, progress: Progress, prepare: Callable[[Arrays], Mapping[str, Any]] | None = None
+    ) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows, some texts at a time. prepare: makes them ready for a file, on threads."""
         inside, number, counted = BlockProgress(progress, "scoring"), 0, self._counts()
         source = self._source
         read = source.with_fields().blocks_as_they_come if isinstance(source, Corpus) else source.blocks
         self.empty, self.infrequent, self._fields = [], CountedWords(), {}
         self.unknown = {name: CountedWords() for name in self._models}
+        options = self._options
+        is_plain = len(self._models) == 1 and counted is None and not options.long and not options.previous
 
-        def scored(piece: Block) -> tuple[Block, list[tuple[Columns, list[int]]]]:
-            return piece, [columns_of_block(model, piece, self._options, suffix) for suffix, model in self._by_suffix()]
+        def scored(numbered: tuple[int, Block]) -> tuple[Block, list[tuple[Arrays, ndarray]], Mapping[str, Any] | None]:
+            before, piece = numbered
+            by_model = [arrays_of_block(model, piece, options, suffix) for suffix, model in self._by_suffix()]
+            if not is_plain or piece.fields or prepare is None:
+                return piece, by_model, None
+            arrays, rows = by_model[0]
+            arrays["sentence"] = np.repeat(np.arange(before + 1, before + 1 + rows.size), rows)
+            return piece, by_model, prepare(arrays)
 
         # Networks have threads of their own and need much memory for each block.
         networks = [hasattr(model.language_model, "score_stream_with_unknown") for model in self._models.values()]
         each = map if any(networks) else map_in_order
         for block in read(inside, "scoring"):
             done = 0
-            for piece, by_model in each(scored, block.pieces(_PART_BYTES)):
-                columns, rows = self._joined(by_model, number, counted)
+            for piece, by_model, ready in each(scored, _numbered(block.pieces(_PART_BYTES), number)):
+                self._note(by_model, number)
                 if number == 0 and piece.fields:
                     self._fields = piece.fields[0]
-                number += len(rows)
-                yield from columns_beside(piece.fields or (), columns, rows, self._field)
+                if ready is not None:
+                    number += by_model[0][1].size
+                    yield ready
+                else:
+                    columns, rows = self._joined([_in_lists(*own) for own in by_model], number, counted)
+                    number += len(rows)
+                    yield from columns_beside(piece.fields or (), columns, rows, self._field)
                 done += piece.text.size
                 inside.report(done)
+
+    def _note(self, by_model: Sequence[tuple[Arrays, ndarray]], before: int) -> None:
+        """Note which texts have no rows, and what is unknown. before: how many texts come before these."""
+        rows = by_model[0][1]
+        self.empty += (np.flatnonzero(rows == 0) + before + 1).tolist()
+        if self._options.by not in ("words", "tokens"):
+            return
+        for (suffix, _), own, (arrays, own_rows) in zip(
+            self._by_suffix(), self.unknown.values(), by_model, strict=True
+        ):
+            inside = np.ones(own_rows.sum(), np.bool_)
+            if self._options.ends:
+                inside[np.cumsum(own_rows) - 1] = False
+            own.words += int(inside.sum())
+            unknown = arrays[SINGULAR[self._options.by]][inside & ~arrays[f"known{suffix}"]]
+            own.unknown.update(unknown.tolist())
 
     def _joined(
         self, by_model: Sequence[tuple[Columns, list[int]]], before: int, counted: WordFrequencies | None
@@ -218,10 +254,6 @@ class Surprisals:
         Raises TextError. before: how many texts come before these.
         """
         names, (columns, rows) = [*self._models], by_model[0]
-        self.empty += [number for number, size in enumerate(rows, before + 1) if not size]
-        for (suffix, _), own, name in zip(self._by_suffix(), by_model, names, strict=True):
-            if self._options.by in ("words", "tokens"):
-                self.unknown[name].add(*self._inside(own, SINGULAR[self._options.by], f"known{suffix}"))
         if self._options.long:
             parts = [self._completed(*own, before, counted, name) for own, name in zip(by_model, names, strict=True)]
             nothing = [[None] * len(part["model"]) for part in parts]
@@ -282,12 +314,28 @@ _SPILLS = ("length", "log_frequency", "surprisal_", "uncorrected_", "entropy_", 
 def columns_of_block(
     model: Model, block: Block, options: SurprisalOptions, suffix: str = ""
 ) -> tuple[Columns, list[int]]:
+    """Return the columns of `arrays_of_block` as lists, and how many rows each text has."""
+    return _in_lists(*arrays_of_block(model, block, options, suffix))
+
+
+def _in_lists(arrays: Arrays, rows: Int64[ndarray, " texts"]) -> tuple[Columns, list[int]]:
+    return {name: [*listed(values)] for name, values in arrays.items()}, rows.tolist()
+
+
+def _numbered(pieces: Iterable[Block], before: int) -> Iterator[tuple[int, Block]]:
+    """Yield each piece of a block, after the number of texts before it. before: that of texts before the block."""
+    for piece in pieces:
+        yield before, piece
+        before += int(np.count_nonzero(piece.text == piece.document_end))
+
+
+def arrays_of_block(
+    model: Model, block: Block, options: SurprisalOptions, suffix: str = ""
+) -> tuple[Arrays, Int64[ndarray, " texts"]]:
     """Return the columns of the texts of a block, see `Surprisals`, and how many rows each text has.
 
     Sentences have no number. suffix: of the names of columns that depend on the model.
     """
-    import numpy as np
-
     from chainrule.evaluation.surprisal import read_block, score_alone, word_figures
     from chainrule.protocol import END
 
@@ -297,14 +345,14 @@ def columns_of_block(
         scored = score_alone(model.language_model, model.speller, model.tokenizer, block, encoded, only_spelled=True)
         stops = np.flatnonzero(encoded.ids == END) + 1
         starts = np.concatenate([[0], stops[:-1]])
-        texts = [*block.documents()]
+        text_stops = block.stops()
         return {
-            "sentence": [0] * len(texts),
-            "text": texts,
-            f"surprisal_{unit}{suffix}": (scale * np.add.reduceat(scored.spelled, starts) + 0.0).tolist(),  # no -0
-            f"tokens{suffix}": (stops - starts).tolist(),
-            f"unknown_tokens{suffix}": np.add.reduceat(scored.unknown, starts, dtype=np.int64).tolist(),
-        }, [1] * len(texts)
+            "sentence": np.zeros(stops.size, np.int64),
+            "text": Texts(block.text, np.concatenate([[0], text_stops[:-1]]), text_stops - 1),
+            f"surprisal_{unit}{suffix}": scale * np.add.reduceat(scored.spelled, starts) + 0.0,  # no -0
+            f"tokens{suffix}": stops - starts,
+            f"unknown_tokens{suffix}": np.add.reduceat(scored.unknown, starts, dtype=np.int64),
+        }, np.ones(stops.size, np.int64)
     contexts, figures = None, []
     if by in ("words", "tokens"):
         contexts = read_block(
@@ -315,7 +363,8 @@ def columns_of_block(
             entropy=options.entropy or options.word_entropy > 0,
             convention=options.convention,
         )
-    if by == "words":
+    # Where nothing is known of contexts, tokens are words, whose ends have no cost.
+    if by == "words" and (contexts is not None or options.word_entropy):
         parts = model.language_model, model.tokenizer, model.speller.unseen_types
         figures = word_figures(
             *parts, block, contexts, word_ends=options.word_ends, entropy=options.entropy, drawn=options.word_entropy
@@ -326,23 +375,24 @@ def columns_of_block(
     if not options.ends:
         kept[found.documents[1:] - 1] = False
 
-    def column(values: ndarray) -> list[Any]:
-        listed: list[Any] = values[kept].tolist()
-        return listed
+    def column(values: ndarray) -> ndarray:
+        return values if options.ends else values[kept]
 
     def joined(parts: Iterable[ndarray | None]) -> ndarray | None:
         several = [part for part in parts if part is not None]
         return np.concatenate(several) if several else None
 
     starts, stops = found.characters
-    columns: Columns = {
-        "sentence": [0] * int(kept.sum()),
+    columns: Arrays = {
+        "sentence": np.zeros(int(kept.sum()), np.int64),
         "position": column(np.arange(1, kept.size + 1) - np.repeat(found.documents[:-1], sizes)),
-        SINGULAR[by]: [shown for shown, is_kept in zip(found.shown, kept.tolist(), strict=True) if is_kept],
+        SINGULAR[by]: found.shown[kept],
     }
     if by == "words":
         columns["length"] = column(stops - starts)
     corrections, shifts = (joined(getattr(own, name) for own in figures) for name in ("corrections", "shifts"))
+    if by == "words" and options.word_ends and not figures:
+        corrections = np.zeros(kept.size)
     if corrections is not None:
         columns[surprisal_column(options) + suffix] = column(scale * (found.spelled + corrections) + 0.0)  # no -0
     name = "uncorrected" if by == "words" else "surprisal"
@@ -356,12 +406,12 @@ def columns_of_block(
     if drawn:
         columns[f"word_entropy_{unit}{suffix}"] = column(-scale * np.concatenate([own.values for own in drawn]))
         errors = column(-scale * np.concatenate([own.errors for own in drawn]))
-        columns[f"word_entropy_error_{unit}{suffix}"] = [*map(finite, errors)]
+        columns[f"word_entropy_error_{unit}{suffix}"] = [*map(finite, errors.tolist())]
     columns[f"known{suffix}"] = column(~found.unknown)
     if found.ngram_lengths is not None:
         columns[f"ngram_length{suffix}"] = column(found.ngram_lengths)
     columns |= {"start": column(starts), "stop": column(stops)}
-    return columns, (sizes - (not options.ends)).tolist()
+    return columns, sizes - (not options.ends)
 
 
 def words_of_texts(

@@ -186,6 +186,8 @@ class Service:
         embed = served.verb("embed")
         if body.encoding_format not in (None, "float", "base64"):
             raise ApiError(400, "encoding_format: expected float or base64", param="encoding_format")
+        if body.input in (None, []):
+            raise ApiError(400, "input is empty; expected a text, several texts, or token ids", param="input")
         prompts = encode_prompts(body.input, served.tokenizer, self.limits.prompts, param="input")
         texts = [prompt.text for prompt in prompts]
         asked = {} if body.dimensions is None else {"dimensions": body.dimensions}

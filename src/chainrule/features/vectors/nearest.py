@@ -10,9 +10,9 @@ from chainrule.decoding.options import EmbeddingConfig
 from chainrule.errors import SettingError
 from chainrule.features.vectors.model import WordVectors
 from chainrule.features.vectors.options import NearestOptions
+from chainrule.features.vectors.unit_vectors import nearest as nearest_units
+from chainrule.features.vectors.unit_vectors import vector_of_marked
 from chainrule.models.any_model import check_kind, check_model
-from chainrule.models.embedding import nearest as nearest_units
-from chainrule.models.embedding import vector_of_marked
 from chainrule.models.embedding_model import EmbeddingModel
 from chainrule.models.progress_line import showing
 from chainrule.text.corpus.corpus import source_of

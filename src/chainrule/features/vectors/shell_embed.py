@@ -38,7 +38,7 @@ DIGITS = 6  # decimals of numbers in JSON
 def _write(rows: Iterable[tuple[Vectors, dict[str, Any]]], output: Path | None, *, overwrite: bool) -> None:
     """Print or write vectors. rows: those of each input, and its record for JSON and tables. Raises OutputError."""
     from chainrule.base.files import replace_file
-    from chainrule.models.embedding import write_rows
+    from chainrule.features.vectors.unit_vectors import write_rows
 
     if output is not None and not is_table(output):
         with replace_file(output) as file:

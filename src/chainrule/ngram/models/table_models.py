@@ -31,7 +31,7 @@ from chainrule.ngram.trie.query_kernels import (
     score_stream,
 )
 from chainrule.ngram.trie.table import NODE, context_type
-from chainrule.ngram.trie.walking_kernels import unknown_follows, walk_stream
+from chainrule.ngram.trie.walking_kernels import unknown_after_all, unknown_follows, walk_stream
 from chainrule.protocol import BEGIN, END, UNKNOWN, StreamScores
 
 if TYPE_CHECKING:
@@ -209,6 +209,7 @@ class TrieModel(StreamScorer):
         return np.concatenate([[0.0], np.cumsum(np.exp(self._unigrams, dtype=np.float64))])
 
 
+_CONTEXTS_A_TOKEN = 8  # for which P(<unk>) is computed in less time than a token with its shorter contexts takes
 WALKED_TOKENS = 1 << 11  # a shorter stream would give too short lanes
 
 
@@ -218,6 +219,8 @@ class NGramModel(TrieModel):
     def __init__(self, table: Table) -> None:
         self.table = table
         self.vocabulary_size = table.vocabulary_size
+        self._unknown_scores, self._computes_unknown = np.empty(0, np.float32), False  # see `_unknown_after`
+        self._tokens_with_unknown = 0
 
     @property
     def order(self) -> int:
@@ -236,12 +239,26 @@ class NGramModel(TrieModel):
         arrays, slots, suffixes = self.table.columns, self.table.slots, self.table.suffixes
         outputs = scores, lengths, unknown_scores
         if suffixes.size and stream.size >= WALKED_TOKENS:
-            run_pieces(walk_stream, (*arrays, slots, suffixes, self.order, stream), (*outputs, self._unknown_follows))
+            unknown_after = self._unknown_after(stream.size if unknown else 0)
+            given = (*arrays, slots, suffixes, self.order, stream)
+            run_pieces(walk_stream, given, (*outputs, self._unknown_follows, unknown_after))
         else:
             run_pieces(score_stream, (*arrays, slots, self.order, stream), outputs)
         check_log_probs(scores)
         check_log_probs(unknown_scores)
         return StreamScores(*outputs)
+
+    def _unknown_after(self, tokens: int) -> Float32[ndarray, " contexts"]:
+        """Return log P(<unk> | context) for all contexts; empty until so many tokens were scored that it pays.
+
+        tokens: how many are to be scored with it. Threads that come while one computes it do without.
+        """
+        contexts, self._tokens_with_unknown = self.table.begin.size - 1, self._tokens_with_unknown + tokens
+        if self._tokens_with_unknown > contexts // _CONTEXTS_A_TOKEN and not self._computes_unknown:
+            self._computes_unknown, scores = True, np.empty(contexts, np.float32)
+            if unknown_after_all(*self.table.columns, self.table.suffixes, self._unknown_follows, scores):
+                self._unknown_scores = scores
+        return self._unknown_scores
 
     @cached_property
     def _unknown_follows(self) -> bool:

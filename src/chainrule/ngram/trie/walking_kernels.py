@@ -23,6 +23,7 @@ Array = NDArray[Any]
 LANES = 32  # parts of a stream that are walked at once
 _ROOT, _BEGIN_NODE = 0, 1 + BEGIN
 _BLOCK = 1 << 8  # contexts whose look-ups are interleaved
+_AHEAD = 32  # contexts whose suffixes are asked for ahead
 
 
 @kernel
@@ -93,6 +94,27 @@ def _score_unknown(
             scores[first + i] = score
 
 
+@kernel
+def unknown_after_all(
+    words: Array, log_probs: Array, begin: Array, log_backoffs: Array, suffixes: Array, follows: bool, scores: Array
+) -> bool:
+    """Set scores[context] to what `_score_unknown` finds, for all contexts.
+
+    Returns False for a damaged table, in which a suffix does not come before its n-gram.
+    """
+    for context in range(scores.size):
+        if context == _ROOT:
+            scores[context] = log_probs[1 + UNKNOWN]
+            continue
+        prefetch(scores, int(suffixes[min(context + _AHEAD, scores.size - 1)]))
+        suffix = int(suffixes[context])
+        if not 0 <= suffix < context:
+            return False
+        node = unknown_child(words, begin, context) if follows else NO_NODE
+        scores[context] = log_probs[node] if node != NO_NODE else scores[suffix] + log_backoffs[context]
+    return True
+
+
 @allocating_kernel
 def walk_stream(
     words: Array,
@@ -109,10 +131,12 @@ def walk_stream(
     lengths: Array,
     unknown: Array,
     follows: bool,
+    unknown_after: Array,
 ) -> None:
     """Score a stream as `score_stream` does, for a table with suffixes; the results are identical.
 
-    follows: whether <unk> was seen after any context; see `unknown_follows`. A lane starts order - 1 tokens before its
+    follows: whether <unk> was seen after any context; see `unknown_follows`. unknown_after: the scores of <unk> after
+    all contexts, see `unknown_after_all`; empty if they are not known. A lane starts order - 1 tokens before its
     own tokens, with an empty context, and so has the full context when it reaches them.
     """
     inner, last, longest = begin.size - 1, words.size - 1, order - 1
@@ -126,7 +150,7 @@ def walk_stream(
     backed_off, backoffs = np.zeros(LANES, np.int64), np.empty((LANES, order), np.float32)
     lanes, live = np.arange(LANES), 0
     # the longest known context before each token
-    contexts = np.empty(stop - start if unknown.size > 0 else 0, np.int64)
+    contexts = np.empty(stop - start if unknown.size > 0 and unknown_after.size == 0 else 0, np.int64)
     for lane in range(LANES):
         first_own[live], end[live] = (
             start + (stop - start) * lane // LANES,
@@ -162,8 +186,11 @@ def walk_stream(
         while i < live:
             lane = lanes[i]
             token = stream[at[lane]]
-            if contexts.size > 0 and backed_off[lane] == 0 and at[lane] >= first_own[lane]:
-                contexts[at[lane] - start] = context[lane]
+            if unknown.size > 0 and backed_off[lane] == 0 and at[lane] >= first_own[lane]:
+                if contexts.size > 0:
+                    contexts[at[lane] - start] = context[lane]
+                else:
+                    unknown[at[lane]] = unknown_after[min(context[lane], unknown_after.size - 1)]
             node = 1 + token
             if length[lane] > 0:
                 node = in_run(words, low[lane], size[lane], long_run, token, slots, slot[lane], candidate[lane])
@@ -190,11 +217,13 @@ def walk_stream(
             else:
                 context[lane] = _clamp(int(suffixes[node]), inner - 1)
             prefetch(begin, context[lane])
+            if unknown_after.size > 0:
+                prefetch(unknown_after, context[lane])
             at[lane] += 1
             if at[lane] == end[lane]:
                 live -= 1
                 lanes[i], lanes[live] = lanes[live], lane
             else:
                 i += 1
-    if unknown.size > 0:
+    if contexts.size > 0:
         _score_unknown(words, log_probs, begin, log_backoffs, suffixes, order, contexts, unknown[start:stop], follows)

@@ -79,6 +79,35 @@ class Block:
         return f"{self.source}, {self.unit} {number}"
 
 
+@dataclass(frozen=True)
+class Texts:
+    """Some texts by their places in one array of bytes. errors: how bytes that are not UTF-8 are decoded."""
+
+    text: UInt8[ndarray, " bytes"]
+    starts: Int64[ndarray, " texts"]
+    stops: Int64[ndarray, " texts"]
+    errors: str = "replace"
+
+    def __len__(self) -> int:
+        return self.starts.size
+
+    def __getitem__(self, chosen: Any) -> Texts:
+        """Return the texts that an index, or an array of truth values, chooses."""
+        return replace(self, starts=self.starts[chosen], stops=self.stops[chosen])
+
+    def with_all(self, chosen: Int64[ndarray, " some"], text: str) -> Texts:
+        """Return the texts with this one in the places of some."""
+        whole = np.concatenate([self.text, byte_array(text.encode())])
+        starts, stops = self.starts.copy(), self.stops.copy()
+        starts[chosen], stops[chosen] = self.text.size, whole.size
+        return replace(self, text=whole, starts=starts, stops=stops)
+
+    def tolist(self) -> list[str]:
+        """Return the texts as strings, as an array's method of this name does."""
+        text, places = self.text.tobytes(), zip(self.starts.tolist(), self.stops.tolist(), strict=True)
+        return [text[start:stop].decode("utf-8", self.errors) for start, stop in places]
+
+
 def byte_array(data: bytes) -> UInt8[ndarray, " bytes"]:
     """Return bytes as a writable array: Numba would compile every kernel again for read-only ones."""
     return np.frombuffer(bytearray(data), np.uint8)

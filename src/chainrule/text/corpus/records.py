@@ -228,8 +228,8 @@ def _json_object(line: str) -> dict[str, Any]:
             record: Any = _JSON.decode(line)
         except json.JSONDecodeError as error:
             raise TextError(
-                f"is not JSON: {error.msg} at column {error.colno}; expected one object a line: the file is damaged, "
-                "cut short, or not JSON lines"
+                f"is not JSON: {error.msg.removesuffix(' at')} at column {error.colno}; expected one object a "
+                "line: the file is damaged, cut short, or not JSON lines"
             ) from error
         except ValueError:
             record = _ANY_NUMBERS.decode(line)

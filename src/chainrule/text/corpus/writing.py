@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from jaxtyping import UInt8
+    from numpy import ndarray
+
     from chainrule.text.corpus.block import Block
 
-    Columns = Mapping[str, Sequence[Any]]  # the values of each column of a table, by its name
+    Columns = Mapping[str, Any]  # the values of each column of a table, by its name: a sequence, an array or Texts
 
 _CHUNK = 1 << 18  # bytes written at a time, since compressing a whole block would delay Ctrl-C for seconds
 
@@ -174,9 +177,22 @@ def _table(
             rows.write_header(example())
 
 
+class WithLines(dict[str, Any]):
+    """The columns of some rows, with these as lines of CSV or TSV, if they are formatted already."""
+
+    lines: UInt8[ndarray, " bytes"] | None = None
+
+
+def listed(values: Any) -> Sequence[Any]:
+    """Return the values of a column as Python's."""
+    own: Sequence[Any] = values if isinstance(values, list | tuple) else values.tolist()
+    return own
+
+
 def rows_in(columns: Columns) -> Iterator[dict[str, Any]]:
     """Return the rows of a table that is given by its columns."""
-    return (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+    values = map(listed, columns.values())
+    return (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
 
 
 def check_table_format(path: Path) -> None:
@@ -224,7 +240,10 @@ class _DelimitedRows:
             self.write_header(columns)
         _check_columns(self._path, self._number + 1, columns, self.columns)
         self._number += rows
-        self._write([columns.get(name, (None,) * rows) for name in self.columns])
+        if isinstance(columns, WithLines) and columns.lines is not None and [*columns] == self.columns:
+            self._file.write(columns.lines.data)
+        else:
+            self._write([listed(columns.get(name, (None,) * rows)) for name in self.columns])
 
     def _write(self, columns: Sequence[Sequence[Any]]) -> None:
         cells = [_cells(values, self._delimiter) for values in columns]
@@ -277,39 +296,49 @@ def _parquet_rows(
     path: Path, file: BinaryIO, example: Callable[[], Mapping[str, Any]] | None
 ) -> Iterator[Callable[[Columns], None]]:
     pyarrow, parquet = pyarrow_for(str(path))
-    waiting: dict[str, list[Any]] = {}
-    written = 0
+    waiting: dict[str, list[Any]] = {}  # by column: lists of values, and arrays of pyarrow
+    written = count = 0
     writer: Any = None
 
     def flush() -> None:
-        nonlocal writer, written
+        nonlocal writer, written, count
         try:
-            table = pyarrow.Table.from_pydict(waiting, None if writer is None else writer.schema)
+            columns = {name: joined(parts) for name, parts in waiting.items()}
+            table = pyarrow.Table.from_pydict(columns, None if writer is None else writer.schema)
         except pyarrow.ArrowException as error:
             raise OutputError(
                 f"{path}: a field has values of several types: {' '.join(str(error).split())}; give it one type, or "
                 "the file a name that ends in .jsonl"
             ) from error
-        writer = writer or parquet.ParquetWriter(file, table.schema)
+        if writer is None:  # the values of floats rarely repeat, so that a dictionary of them takes time and room
+            shared = [own.name for own in table.schema if not pyarrow.types.is_floating(own.type)]
+            writer = parquet.ParquetWriter(file, table.schema, use_dictionary=shared)
         writer.write_table(table)
-        written += _row_count(waiting)
-        for values in waiting.values():
-            values.clear()
+        written, count = written + count, 0
+        for parts in waiting.values():
+            parts.clear()
+
+    def joined(parts: list[Any]) -> Any:
+        if all(isinstance(part, pyarrow.Array) for part in parts):
+            return pyarrow.concat_arrays(parts)
+        return [value for part in parts for value in listed(part)]
 
     def write(columns: Columns) -> None:
+        nonlocal count
         rows = _row_count(columns)
         if not rows:
             return
         if not waiting:
             waiting.update((name, []) for name in columns)
-        _check_columns(path, written + _row_count(waiting) + 1, columns, waiting)
-        for name, values in waiting.items():
-            values += columns.get(name, (None,) * rows)
-        if _row_count(waiting) >= _ROWS:
+        _check_columns(path, written + count + 1, columns, waiting)
+        for name, parts in waiting.items():
+            parts.append(columns.get(name, (None,) * rows))
+        count += rows
+        if count >= _ROWS:
             flush()
 
     yield write
-    if _row_count(waiting):
+    if count:
         flush()
     if writer is None:  # a file of no bytes would not be Parquet
         columns = pyarrow.Table.from_pylist([] if example is None else [example()]).schema

@@ -146,7 +146,7 @@ def look_up(
     starts, stops = places[0], places[1]
     while position < text.size:
         position, tokens = _cut(text, position, slots, starts, stops, hashes)
-        _ask_for_spellings(tokens, starts, stops, hashes, slots, pool, offsets)
+        ask_for_spellings(tokens, starts, stops, hashes, slots, pool, offsets)
         for j in range(tokens):
             start, stop = starts[j], stops[j]
             if start == stop:
@@ -196,7 +196,7 @@ def _cut(text: Array, position: int, slots: Array, starts: Array, stops: Array, 
 
 
 @kernel
-def _ask_for_spellings(
+def ask_for_spellings(
     tokens: int, starts: Array, stops: Array, hashes: Array, slots: Array, pool: Array, offsets: Array
 ) -> None:
     """Ask the memory for the spelling of what is in the slot of each token."""

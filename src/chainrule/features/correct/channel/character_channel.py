@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64, Int32, Int64
     from numpy import ndarray
 
-    from chainrule.decoding.options import ReadyChannel
+    from chainrule.features.correct.channel.ready import ReadyChannel
 
 _CODES = 1 << 16  # characters of rules are below
 MOST_ERRORS = 0.95  # the largest probability of an error at one position

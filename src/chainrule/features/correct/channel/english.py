@@ -15,7 +15,6 @@ from importlib.resources import files
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
-from chainrule.decoding.options import ENGLISH
 from chainrule.features.correct.channel.character_channel import Channel, Rule, neighbours
 from chainrule.features.correct.channel.learning import (
     BEGIN_MARK,
@@ -26,6 +25,7 @@ from chainrule.features.correct.channel.learning import (
     within_bounds,
 )
 from chainrule.features.correct.channel.lexicon import WORD
+from chainrule.features.correct.channel.ready import ENGLISH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chainrule.base.files import parse_json, read_file, replace_file
-from chainrule.decoding.options import CHANNELS, ENGLISH
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.correct.channel.character_channel import CONFUSIONS, Channel, Rule, channel_named
 from chainrule.features.correct.channel.english import english_channel
+from chainrule.features.correct.channel.ready import CHANNELS, ENGLISH
 from chainrule.features.correct.channel.word_channel import WordChannel, WordRule
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from chainrule.decoding.options import ReadyChannel
+    from chainrule.features.correct.channel.ready import ReadyChannel
 
 _VERSION = 1
 

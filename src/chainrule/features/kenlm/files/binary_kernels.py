@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chainrule.base.intrinsics import array_at
-from chainrule.base.jit import allocating_kernel, kernel
+from chainrule.base.jit import kernel
 from chainrule.protocol import BEGIN
 
 Array = NDArray[Any]
@@ -76,7 +76,8 @@ TRIE, HASHED = 0, 1
 # of each other order's table.
 KENLM_IDS, VOCABULARY_SIZE, UNIGRAMS, UNIGRAM_COUNT, UNIGRAM_WIDTH, MIDDLE_WIDTH, TABLES = 8, 9, 10, 11, 12, 13, 14
 LONGEST_WIDTH = 3
-RECORD_SIZE = TABLES + 2 * 24
+CALLS = TABLES + 2 * 24  # what `method_kernels.py` needs: eight fields, and a state
+RECORD_SIZE = CALLS + 8 + STATE_SIZE
 
 _CONTEXT, _WORD = np.uint64(8978948897894561157), np.uint64(17894857484156487943)
 _UPPER = np.uint64(32)
@@ -104,7 +105,7 @@ def _row(table: Array, rows: int, width: int, key: int) -> int:
     return -1
 
 
-@allocating_kernel
+@kernel
 def extend_hashed(model_address: int, word: int, before: int, after: int) -> tuple[float, int]:
     """log10 P(word | the state before) and the length of the n-gram that matched; writes the state after.
 

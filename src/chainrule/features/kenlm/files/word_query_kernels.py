@@ -23,7 +23,7 @@ from chainrule.base.jit import allocating_kernel, kernel, tiny_kernel
 from chainrule.features.kenlm.files.binary_kernels import HASHED, KIND, ORDER, RECORD_SIZE, STATE_SIZE, extend_hashed
 from chainrule.ngram.trie.query_kernels import LONG_RUN, NO_NODE, child, children, find_slot, slot_of
 from chainrule.protocol import BEGIN, END, UNKNOWN
-from chainrule.text.tokenization.vocabulary_kernels import HASH_FACTOR, HASH_START, find_token, mixed
+from chainrule.text.tokenization.vocabulary_kernels import HASH_FACTOR, HASH_START, ask_for_spellings, find_token, mixed
 
 Array = NDArray[Any]
 
@@ -31,11 +31,12 @@ Array = NDArray[Any]
 POOL, POOL_SIZE, OFFSETS, TOKENS, SLOTS, SLOTS_SIZE = 2, 3, 4, 5, 6, 7
 NODES, NODE_COUNT, CONTEXTS, IS_WIDE, INNER, INDEX, INDEX_SIZE = 8, 9, 10, 11, 12, 13, 14
 
+_WORDS = 64  # of a text, looked up together
 LOG10_OF_E = 0.4342944819032518
-_TAB, _RETURN, _SPACE = 9, 13, 32  # between tab and return are line feed, vertical tab and form feed
+_TAB, _LINE_FEED, _RETURN, _SPACE = 9, 10, 13, 32  # between tab and return are line feed, vertical tab and form feed
 
 
-@allocating_kernel
+@kernel
 def extend(model_address: int, word: int, before: int, after: int) -> tuple[float, int]:
     """log10 P(word | the state before) and the length of the n-gram that matched; writes the state after.
 
@@ -46,7 +47,7 @@ def extend(model_address: int, word: int, before: int, after: int) -> tuple[floa
     return _extend_trie(model_address, word, before, after)
 
 
-@allocating_kernel
+@kernel
 def _extend_trie(model_address: int, word: int, before_address: int, after_address: int) -> tuple[float, int]:
     model = array_at(model_address, RECORD_SIZE, np.int64)
     before, after = array_at(before_address, STATE_SIZE, np.int64), array_at(after_address, STATE_SIZE, np.int64)
@@ -76,7 +77,7 @@ def _extend_trie(model_address: int, word: int, before_address: int, after_addre
     return score * LOG10_OF_E, length
 
 
-@allocating_kernel
+@kernel
 def _prefetch_children(model_address: int, contexts: Array, context_length: int, word: int) -> None:
     """Prefetches what the search for a word after each context reads, to overlap the cache misses."""
     model = array_at(model_address, RECORD_SIZE, np.int64)
@@ -123,7 +124,7 @@ def _prefetch_node(words: Array, begin: Array, node: int) -> None:
     prefetch(begin, node)
 
 
-@allocating_kernel
+@kernel
 def _child(model_address: int, context: int, word: int) -> int:
     """As `child`; a long run is searched by hash."""
     model = array_at(model_address, RECORD_SIZE, np.int64)
@@ -143,7 +144,7 @@ def _child_in(words: Array, begin: Array, slots: Array, context: int, word: int)
     return child(words, begin, context, word)
 
 
-@allocating_kernel
+@kernel
 def _log_backoff(model_address: int, context: int) -> float:
     model = array_at(model_address, RECORD_SIZE, np.int64)
     if model[IS_WIDE] != 0:
@@ -151,7 +152,7 @@ def _log_backoff(model_address: int, context: int) -> float:
     return array_at(model[CONTEXTS], 2 * (model[INNER] + 1), np.float32)[2 * context + 1]
 
 
-@allocating_kernel
+@kernel
 def _matters(model_address: int, node: int) -> bool:
     """Whether an n-gram matters as a context: it has a backoff, or children."""
     model = array_at(model_address, RECORD_SIZE, np.int64)
@@ -192,7 +193,13 @@ def score_text(model_address: int, text: bytes, begins: bool, ends: bool, state:
 
     begins: whether after <s>. ends: whether with </s>. state: the address of an empty one.
     """
-    letters, nothing = np.frombuffer(text, np.uint8), np.empty(0, np.float64)
+    return score_letters(model_address, np.frombuffer(text, np.uint8), begins, ends, state)
+
+
+@kernel
+def score_letters(model_address: int, letters: Array, begins: bool, ends: bool, state: int) -> float:
+    """As `score_text`, for the bytes of a text as an array."""
+    nothing = array_at(state, 0, np.float64)
     return _score_text(model_address, letters, begins, ends, begins and ends, state, nothing, nothing)[0]
 
 
@@ -207,7 +214,7 @@ def fully_score_text(
     return _score_text(model_address, text, begins, ends, False, state, scores, lengths)[1]
 
 
-@kernel
+@allocating_kernel
 def _score_text(
     model_address: int,
     text: Array,
@@ -220,60 +227,116 @@ def _score_text(
 ) -> tuple[float, int]:
     if begins:
         extend(model_address, BEGIN, state, state)
-    total, count, position, word = 0.0, 0, 0, UNKNOWN
-    while word >= 0:
-        word, position = _next_word(model_address, text, position, text.size, is_whole)
-        if word < 0 and not ends:
-            break
-        score, length = extend(model_address, word if word >= 0 else END, state, state)
-        total += score
-        if scores.size > 0:
-            scores[count], lengths[count] = score, -length if word == UNKNOWN else length
-        count += 1
+    places, hashes = np.empty((2, _WORDS), np.int64), np.empty(_WORDS, np.uint64)
+    total, count, position, found = 0.0, 0, 0, -1
+    while found != 0:
+        found, position = _next_words(model_address, text, position, text.size, is_whole, places, hashes)
+        _prefetch_unigrams(model_address, places[0], found)
+        if found == 0 and ends:
+            places[0, 0] = END
+        for i in range(max(found, 1) if ends else found):
+            word = places[0, i]
+            score, length = extend(model_address, word, state, state)
+            total += score
+            if scores.size > 0:
+                scores[count], lengths[count] = score, -length if word == UNKNOWN else length
+            count += 1
     return total, count
 
 
-@kernel
+@allocating_kernel
 def encode_texts(model_address: int, text: Array, stops: Array, is_whole: bool, ids: Array) -> int:
     """Writes the ids of sentences, each ended by </s>; returns their number, or -1 if a sentence has <s> or </s>.
 
     stops: the end of each sentence in `text`. `ids` must have room for all.
     """
+    places, hashes = np.empty((2, _WORDS), np.int64), np.empty(_WORDS, np.uint64)
     count = position = 0
     for stop in stops:
-        word = UNKNOWN
-        while word >= 0:
-            word, position = _next_word(model_address, text, position, stop, is_whole)
-            if word == BEGIN or word == END:
-                return -1
-            ids[count] = word if word >= 0 else END
-            count += 1
+        found = -1
+        while found != 0:
+            found, position = _next_words(model_address, text, position, stop, is_whole, places, hashes)
+            for i in range(found):
+                if places[0, i] == BEGIN or places[0, i] == END:
+                    return -1
+                ids[count + i] = places[0, i]
+            count += found
+        ids[count] = END
+        count += 1
         position = stop
     return count
 
 
-@allocating_kernel
-def _next_word(model_address: int, text: Array, position: int, stop: int, is_whole: bool) -> tuple[int, int]:
-    """The id of the first word from `position` on, or -1 if there is none; and the position after it.
+@kernel
+def _next_words(
+    model_address: int, text: Array, position: int, stop: int, is_whole: bool, places: Array, hashes: Array
+) -> tuple[int, int]:
+    """Writes the ids of the next words to places[0], as many as there is room for.
 
-    ASCII white space separates words. A NUL byte ends the word or, if is_whole, the sentence, as the two ways of KenLM.
+    Returns how many, and the position after them. ASCII white space separates words. A NUL byte ends the word or, if
+    is_whole, the sentence, as the two ways of KenLM. The words of a batch are looked up at once, to overlap the cache
+    misses.
     """
-    while position < stop and _is_white(text[position]):
-        position += 1
-    if position >= stop or (is_whole and text[position] == 0):
-        return -1, position
-    start, hashed = position, HASH_START
-    while position < stop and text[position] != 0 and not _is_white(text[position]):
-        hashed = (hashed ^ np.uint64(text[position])) * HASH_FACTOR
-        position += 1
-    end = position
-    while position < stop and ((is_whole and text[end] == 0) or not _is_white(text[position])):
-        position += 1
+    model = array_at(model_address, RECORD_SIZE, np.int64)
+    slots = array_at(model[SLOTS], model[SLOTS_SIZE], np.uint64)
+    starts, ends = places[0], places[1]
+    count = 0
+    while count < hashes.size:
+        while position < stop and _is_white(text[position]):
+            position += 1
+        if position >= stop or (is_whole and text[position] == 0):
+            break
+        starts[count], hashed = position, HASH_START
+        while position < stop:
+            byte = text[position]
+            if byte <= _SPACE and (byte == 0 or _is_white(byte)):
+                break
+            hashed = (hashed ^ np.uint64(byte)) * HASH_FACTOR
+            position += 1
+        end = ends[count] = position
+        while position < stop and ((is_whole and text[end] == 0) or not _is_white(text[position])):
+            position += 1
+        hashes[count] = mixed(hashed)
+        prefetch(slots, np.int64(hashes[count] & np.uint64(slots.size - 1)))
+        count += 1
+    pool = array_at(model[POOL], model[POOL_SIZE], np.uint8)
+    offsets = array_at(model[OFFSETS], model[TOKENS] + 1, np.int64)
+    ask_for_spellings(count, starts, ends, hashes, slots, pool, offsets)
+    for i in range(count):
+        token = find_token(text, starts[i], ends[i], hashes[i], slots, pool, offsets)[0]
+        starts[i] = max(token, UNKNOWN)
+    return count, position
+
+
+@kernel
+def _prefetch_unigrams(model_address: int, ids: Array, count: int) -> None:
+    """Prefetches the nodes of words in a trie."""
+    model = array_at(model_address, RECORD_SIZE, np.int64)
+    if model[KIND] == HASHED:
+        return
+    nodes = array_at(model[NODES], model[NODE_COUNT], np.int64)
+    contexts = array_at(model[CONTEXTS], model[INNER] + 1, np.int64)
+    for i in range(count):
+        prefetch(nodes, 1 + ids[i])
+        prefetch(contexts, (1 + ids[i]) * (1 + (model[IS_WIDE] != 0)))
+
+
+@kernel
+def id_of_word(model_address: int, letters: Array) -> int:
+    """The id of a word, up to a NUL byte; of <unk> where it is empty, or has a space or a line feed."""
+    hashed, size = HASH_START, 0
+    while size < letters.size and letters[size] != 0:
+        if letters[size] == _SPACE or letters[size] == _LINE_FEED:
+            return UNKNOWN
+        hashed = (hashed ^ np.uint64(letters[size])) * HASH_FACTOR
+        size += 1
+    if size == 0:
+        return UNKNOWN
     model = array_at(model_address, RECORD_SIZE, np.int64)
     pool = array_at(model[POOL], model[POOL_SIZE], np.uint8)
     offsets = array_at(model[OFFSETS], model[TOKENS] + 1, np.int64)
     slots = array_at(model[SLOTS], model[SLOTS_SIZE], np.uint64)
-    return max(find_token(text, start, end, mixed(hashed), slots, pool, offsets)[0], UNKNOWN), position
+    return max(find_token(letters, 0, size, mixed(hashed), slots, pool, offsets)[0], UNKNOWN)
 
 
 @kernel
@@ -313,7 +376,7 @@ def score_stream(
             _copy(begin_state, state)
 
 
-@allocating_kernel
+@kernel
 def _copy(numbers: Array, address: int) -> None:
     state = array_at(address, STATE_SIZE, np.int64)
     for i in range(STATE_SIZE):

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.base.progress import Progress, silent
-from chainrule.decoding.options import RankConfig
 from chainrule.drawing.plots import Axis, Line
 from chainrule.errors import TextError
+from chainrule.features.corpus.options import RankConfig
 from chainrule.features.corpus.retrieval import DocumentIndex
 from chainrule.features.lectures.experiments.findings import Findings
 from chainrule.models.families.table import FAMILIES

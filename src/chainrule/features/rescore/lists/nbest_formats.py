@@ -89,7 +89,8 @@ def _parsed(line: Line) -> NBestList:
         record: Any = _JSON.decode(line.text)
     except json.JSONDecodeError as error:
         raise line.error(
-            f"is not JSON: {error.msg} at column {error.colno}; expected one list of hypotheses a line"
+            f"is not JSON: {error.msg.removesuffix(' at')} at column {error.colno}; expected one list of "
+            "hypotheses a line"
         ) from error
     except RecursionError as error:
         raise line.error("is JSON nested too deeply to be read; expected a list of hypotheses") from error
