@@ -12,7 +12,6 @@ from chainrule.errors import SettingError
 Unit = Literal["text", "word", "token"]
 Pooling = Literal["mean", "max", "first", "last"]
 VectorPrecision = Literal["float32", "bfloat16"]
-ChoiceNormalisation = Literal["none", "tokens", "characters", "bytes"]  # by what log P of a given answer is divided
 
 
 @dataclass(frozen=True, kw_only=True)

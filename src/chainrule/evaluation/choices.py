@@ -20,12 +20,11 @@ from chainrule.evaluation.token_scores import score_documents
 from chainrule.text.tokenization.tokenizer import MASK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from jaxtyping import Float64
     from numpy import ndarray
 
-    from chainrule.decoding.options import ChoiceNormalisation
     from chainrule.evaluation.pseudo_likelihood import PseudoScorer
     from chainrule.evaluation.token_scores import Speller
     from chainrule.protocol import LanguageModel
@@ -51,15 +50,6 @@ class ChoiceScores(NamedTuple):
     tokens: Float64[ndarray, "prompts choices"]
 
 
-def parse_choices(written: Iterable[str]) -> list[Choice]:
-    """Return choices from "great=positive", or "great", which is its own label. Raises SettingError."""
-    choices = []
-    for choice in written:
-        text, equals, label = choice.partition("=")
-        choices.append(Choice(text, label if equals else text))
-    return choices
-
-
 def check_choices(choices: Sequence[Choice]) -> None:
     """Raise SettingError if there are fewer than two, or an empty or repeated one."""
     if len(choices) < 2:
@@ -72,16 +62,6 @@ def check_choices(choices: Sequence[Choice]) -> None:
     repeated = next((text for i, text in enumerate(texts) if text in texts[:i]), None)
     if repeated is not None:
         raise SettingError(f"the choice {repeated!r} is given twice; give it once")
-
-
-def prefixes_among(choices: Sequence[Choice]) -> list[tuple[str, str]]:
-    """Return pairs of choices of which the first is a prefix of the second: whatever the model, the shorter wins."""
-    return [
-        (one.text, other.text)
-        for one in choices
-        for other in choices
-        if one is not other and other.text.startswith(one.text)
-    ]
 
 
 def join(prompt: str, choice: str, separator: str = " ") -> str:
@@ -148,19 +128,6 @@ def filled_log_probs(
         _, until = split_pairs([Pair(before + choice, after) for choice in choices], tokenizer)
         log_probs[i], tokens[i] = pseudo_log_likelihoods(model, speller, tokenizer, filled, given=given, until=until)
     return ChoiceScores(log_probs, tokens)
-
-
-def normalise(
-    scores: ChoiceScores, choices: Sequence[str], by: ChoiceNormalisation
-) -> Float64[ndarray, "prompts choices"]:
-    """Return the log-probabilities divided by the sizes of the choices: in tokens, characters or UTF-8 bytes."""
-    sizes: Any = {
-        "none": 1.0,
-        "tokens": np.maximum(scores.tokens, 1),
-        "characters": np.array([len(choice) for choice in choices]),
-        "bytes": np.array([len(choice.encode("utf-8", "replace")) for choice in choices]),
-    }[by]
-    return np.asarray(scores.log_probs / sizes)
 
 
 def log_shares(scores: Float64[ndarray, "prompts choices"]) -> Float64[ndarray, "prompts choices"]:

@@ -11,7 +11,8 @@ import pytest
 import chainrule
 from chainrule.base.progress import silent
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.choices import ChoiceScores, log_shares, normalise, parse_choices
+from chainrule.evaluation.choices import ChoiceScores, log_shares
+from chainrule.features.prompt.choices import normalise, parse_choices
 from chainrule.features.prompt.experiment import PromptConfig, agrees, calibrate, run_prompts
 from chainrule.features.prompt.prompt import prompt
 from chainrule.features.prompt.prompts import Shots, Template, few_shot_prompt

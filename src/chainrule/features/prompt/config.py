@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chainrule.base.options import Options, option
-from chainrule.decoding.options import ChoiceNormalisation  # noqa: TC001  # its hint is read
 from chainrule.errors import SettingError
 
 Calibration = Literal["none", "content-free", "pmi", "batch"]
 Match = Literal["exact", "begins", "number"]
+
+ChoiceNormalisation = Literal["none", "tokens", "characters", "bytes"]  # by what log P of a given answer is divided
 
 
 def unescaped(text: str) -> str:

@@ -22,8 +22,9 @@ import numpy as np
 
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.choices import Choice, ChoiceScores, check_choices, join, log_shares, normalise
+from chainrule.evaluation.choices import Choice, ChoiceScores, check_choices, join, log_shares
 from chainrule.evaluation.classification import Accuracy, measure_classification
+from chainrule.features.prompt.choices import normalise
 from chainrule.features.prompt.config import PromptSettings
 from chainrule.features.prompt.prompts import FewShotPrompt, Shots, Template, few_shot_prompt
 from chainrule.text.tokenization.tokenizer import MASK

@@ -9,7 +9,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from chainrule.base.options import takes
-from chainrule.evaluation.choices import Choice, parse_choices
+from chainrule.evaluation.choices import Choice
+from chainrule.features.prompt.choices import parse_choices
 from chainrule.features.prompt.config import PromptSettings
 from chainrule.features.prompt.experiment import PromptConfig, PromptResult, run_prompts
 from chainrule.features.prompt.options import PromptOptions

@@ -73,7 +73,7 @@ def prompt(
     its 95 % interval are over examples; with several --seeds or --orders of
     few-shot examples, also the mean and standard deviation over them.
     """
-    from chainrule.evaluation.choices import parse_choices, prefixes_among
+    from chainrule.features.prompt.choices import parse_choices, prefixes_among
     from chainrule.features.prompt.experiment import PromptConfig
     from chainrule.features.prompt.prompt import prompt_with
     from chainrule.features.prompt.results import PromptTable
