@@ -8,7 +8,7 @@ import struct
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gguf
 import numpy as np
@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 from samples import sampled
-from tiny_files import write_gguf
+from tiny_files import write_gguf, written_anew
 from tiny_models import CAUSAL, gpt2, save, shaken, tiny
 from tiny_tokenizers import TEXTS, byte_level
 from tokenizers import Tokenizer
@@ -28,9 +28,6 @@ from chainrule.features.open.gguf.file import BLOCK_TYPES, dequantise, open_gguf
 from chainrule.features.open.gguf.tokenizer import definition_of_gguf
 from chainrule.models.files.origin import TokenIdMap
 from chainrule.neural.saving import arrays_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.mark.parametrize("number", BLOCK_TYPES)
@@ -112,68 +109,6 @@ def test_angles_divided_as_in_llama_3_are_its_rule(tmp_path: Path) -> None:
     assert config.rotary_scaling == "llama3"
     assert (config.rotary_factor, config.rotary_trained_context) == (32.0, 8192)
     assert (config.rotary_low_factor, config.rotary_high_factor) == (1.0, 4.0)
-
-
-def written_anew(path: Path, writer: gguf.GGUFWriter, changed: Callable[[Any], tuple[Any, Any]]) -> None:
-    """Writes a file once more. changed: of a tensor, its data and type."""
-    reader = gguf.GGUFReader(path)
-    for name, field in reader.fields.items():
-        if not name.startswith(("GGUF.", "general.architecture")):
-            kind = field.types[0]
-            of = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
-            writer.add_key_value(name, field.contents(), kind, of)
-    for tensor in reader.tensors:
-        data, kind = changed(tensor)
-        writer.add_tensor(tensor.name, data, raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
-@pytest.fixture
-def parts(tmp_path: Path) -> list[Path]:
-    """A tiny model in one file, and in parts, as the package gguf cuts it."""
-    whole = write_gguf(tmp_path / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level())
-    writer = gguf.GGUFWriter(whole, "llama", split_max_tensors=8)
-    written_anew(whole, writer, lambda tensor: (np.array(tensor.data), None))
-    found = sorted(tmp_path.glob("tiny-*"))
-    assert [path.name for path in found] == [f"tiny-{n:05}-of-{len(found):05}.gguf" for n in range(1, len(found) + 1)]
-    assert len(found) == 3
-    return found
-
-
-def test_a_model_in_parts_is_that_in_one_file(parts: list[Path], tmp_path: Path) -> None:
-    whole = chainrule.load(tmp_path / "tiny.gguf")
-    for path in parts:
-        np.testing.assert_array_equal(chainrule.load(path).score(TEXTS), whole.score(TEXTS))
-    size = sum(path.stat().st_size for path in parts)
-    assert chainrule.info(parts[0]).bytes == chainrule.info(parts[2]).bytes == size
-    counted = chainrule.train(chainrule.Lines(TEXTS), chainrule.NGramConfig(order=2), tokenizer=str(parts[1]))
-    assert counted.tokenizer.vocabulary_size == whole.tokenizer.vocabulary_size
-
-
-def test_parts_that_do_not_belong_together_are_named(parts: list[Path], tmp_path: Path) -> None:
-    moved = parts[1].rename(tmp_path / "part.gguf")
-    with pytest.raises(
-        ModelFormatError, match=r"part\.gguf: is part 2 of 3, .* expected one like model-00001-of-00003"
-    ):
-        chainrule.load(moved)
-    with pytest.raises(
-        ModelFormatError, match=r"00003\.gguf: is part 1 of 3, and tiny-00002-of-00003\.gguf is missing"
-    ):
-        chainrule.load(parts[0])
-    data = parts[2].read_bytes()
-    parts[1].write_bytes(data)
-    with pytest.raises(
-        ModelFormatError, match=r"tiny-00002-of-00003\.gguf: says that its split\.no is 2 of 3; expected 1"
-    ):
-        chainrule.load(parts[0])
-    parts[0].unlink()
-    with pytest.raises(
-        ModelFormatError, match=r"is part 3 of 3, and tiny-00001-of-00003\.gguf is missing beside it; get"
-    ):
-        chainrule.load(parts[2])
 
 
 def quantised(path: Path, names: tuple[str, ...]) -> Path:

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 from tiny_models import CAUSAL, save, shaken, tiny
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tokenizers import Tokenizer
@@ -370,3 +371,20 @@ def write_llama2c(path: Path, model: Any) -> Path:
     ]
     path.write_bytes(b"".join(parts))
     return path
+
+
+def written_anew(path: Path, writer: gguf.GGUFWriter, changed: Callable[[Any], tuple[Any, Any]]) -> None:
+    """Writes a file once more. changed: of a tensor, its data and type."""
+    reader = gguf.GGUFReader(path)
+    for name, field in reader.fields.items():
+        if not name.startswith(("GGUF.", "general.architecture")):
+            kind = field.types[0]
+            of = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
+            writer.add_key_value(name, field.contents(), kind, of)
+    for tensor in reader.tensors:
+        data, kind = changed(tensor)
+        writer.add_tensor(tensor.name, data, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()

@@ -90,5 +90,7 @@ def _arrow(values: Any, pyarrow: Any) -> Any:
     offsets = np.empty(len(values) + 1, np.int64)
     joined = np.empty(int((values.stops - values.starts).sum()), np.uint8)
     join_texts(values.text, values.starts, values.stops, offsets, joined)
-    places = offsets.astype(np.int32)
-    return pyarrow.StringArray.from_buffers(len(values), pyarrow.py_buffer(places), pyarrow.py_buffer(joined))
+    fits = joined.size <= np.iinfo(np.int32).max
+    array_type = pyarrow.StringArray if fits else pyarrow.LargeStringArray
+    places = offsets.astype(np.int32) if fits else offsets
+    return array_type.from_buffers(len(values), pyarrow.py_buffer(places), pyarrow.py_buffer(joined))

@@ -43,39 +43,44 @@ _BYTES = 8
 @c_kernel
 def score_word(model: int, arguments: int, count: int, names: int) -> int:
     """`Model.BaseScore`."""
-    address = _number(array_at(model, 3, np.int64)[CONTENT])
-    if address == -1:  # the model was never opened; Python has raised SystemError
-        return 0
-    record = array_at(address, RECORD_SIZE, np.int64)
-    if not _is_usual(record, arguments, count, names):
-        return _in_python(record[SCORE_WORD], model, arguments, count, names)
-    given = array_at(arguments, 3, np.int64)
-    word = _id_of(address, given[1])
-    if word < 0:
-        return 0
-    return _float(extend(address, word, _content(given[0]), _content(given[2]))[0])
+    is_scored, result, score, _, _ = _extended(model, arguments, count, names, SCORE_WORD)
+    return _float(score) if is_scored else result
 
 
 @c_kernel
 def fully_score_word(model: int, arguments: int, count: int, names: int) -> int:
     """`Model.BaseFullScore`."""
-    address = _number(array_at(model, 3, np.int64)[CONTENT])
-    if address == -1:  # the model was never opened; Python has raised SystemError
-        return 0
-    record = array_at(address, RECORD_SIZE, np.int64)
-    if not _is_usual(record, arguments, count, names):
-        return _in_python(record[FULLY_SCORE_WORD], model, arguments, count, names)
-    given = array_at(arguments, 3, np.int64)
-    word = _id_of(address, given[1])
-    if word < 0:
-        return 0
-    score, length = extend(address, word, _content(given[0]), _content(given[2]))
+    is_scored, result, score, length, is_unknown = _extended(model, arguments, count, names, FULLY_SCORE_WORD)
+    if not is_scored:
+        return result
+    record = array_at(_number(array_at(model, 3, np.int64)[CONTENT]), RECORD_SIZE, np.int64)
     result = _new(record[RESULT_TYPE], 3)
     if result != 0:
         _set(result, 0, _float(score))
         _set(result, 1, _whole(length))
-        _set(result, 2, _truth(np.int64(word == UNKNOWN)))
+        _set(result, 2, _truth(np.int64(is_unknown)))
     return result
+
+
+@kernel
+def _extended(model: int, arguments: int, count: int, names: int, method: int) -> tuple[bool, int, float, int, bool]:
+    """Score a word after a state, and write the state after it, if the arguments are these.
+
+    method: the field of the method in Python, which takes any others. Returns whether the word was scored; if not, the
+    result for Python; and log10 P of the word, the length of the n-gram that matched, and whether the word is unknown.
+    """
+    address = _number(array_at(model, 3, np.int64)[CONTENT])
+    if address == -1:  # the model was never opened; Python has raised SystemError
+        return False, 0, 0.0, 0, False
+    record = array_at(address, RECORD_SIZE, np.int64)
+    if not _is_usual(record, arguments, count, names):
+        return False, _in_python(record[method], model, arguments, count, names), 0.0, 0, False
+    given = array_at(arguments, 3, np.int64)
+    word = _id_of(address, given[1])
+    if word < 0:
+        return False, 0, 0.0, 0, False
+    score, length = extend(address, word, _content(given[0]), _content(given[2]))
+    return True, 0, score, length, word == UNKNOWN
 
 
 @c_kernel
