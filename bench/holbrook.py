@@ -10,13 +10,13 @@ import numpy as np
 from misspellings import birkbeck_pairs, norvigs_choice, read
 
 import chainrule
-from chainrule.evaluation.classification import calibration_error
 from chainrule.evaluation.resampling import Estimate, interval_of_sums
 from chainrule.features.correct.channel.learning import learn_channel
 from chainrule.features.correct.correct import _log_priors
 from chainrule.features.correct.corrector.error_models import WordErrorModel
 from chainrule.features.correct.corrector.word_index import WordIndex
 from chainrule.features.correct.measures import JudgedChanges, judge_changes, measure_corrections
+from chainrule.features.metrics.classification import calibration_error
 from chainrule.features.metrics.error_rates import WordErrors
 
 if TYPE_CHECKING:

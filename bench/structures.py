@@ -39,7 +39,7 @@ from chainrule.features.trees.structures.tree import Tree, labelled
 from chainrule.features.trees.structures.tree_files import read_unlabelled
 
 if TYPE_CHECKING:
-    from chainrule.evaluation.classification import Classification
+    from chainrule.features.metrics.classification import Classification
 
 WORDS = TokenizerConfig(kind="whitespace")
 LOWER = TokenizerConfig(kind="whitespace", normalise=("lower",))  # for vectors, whose words are lower-cased

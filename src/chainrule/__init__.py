@@ -88,7 +88,7 @@ _PUBLIC = {
     "decoding.config": ("BeamConfig", "Limits", "SamplingConfig"),
     "decoding.text_generator": ("FormProbability", "form_probability"),
     "errors": ("ChainruleError", "EstimationError", "ModelFormatError", "OutputError", "SettingError", "TextError"),
-    "evaluation.classification": ("Classification",),
+    "features.metrics.classification": ("Classification",),
     "features.compare.comparison": ("Comparison",),
     "evaluation.measurement": ("Measurement",),
     "features.vision.object_detection": ("BoxMeasurement",),

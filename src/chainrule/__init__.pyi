@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from chainrule.errors import OutputError as OutputError
     from chainrule.errors import SettingError as SettingError
     from chainrule.errors import TextError as TextError
-    from chainrule.evaluation.classification import Classification as Classification
     from chainrule.evaluation.measurement import Measurement as Measurement
     from chainrule.features.classify.labelled.pairs import LabelledPair as LabelledPair
     from chainrule.features.classify.labelled.pairs import Pair as Pair
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     from chainrule.features.lectures.data import write_pixels as write_pixels
     from chainrule.features.lectures.experiments.findings import Findings as Findings
     from chainrule.features.lectures.experiments.run import experiment as experiment
+    from chainrule.features.metrics.classification import Classification as Classification
     from chainrule.features.metrics.text_scores import TextScores as TextScores
     from chainrule.features.metrics.text_scores import measure_captions as measure_captions
     from chainrule.features.metrics.text_scores import measure_summaries as measure_summaries

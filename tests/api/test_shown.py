@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.evaluation.classification import measure_classification
 from chainrule.features.compare.supervised import LabelComparison, LabelRow
+from chainrule.features.metrics.classification import measure_classification
 from chainrule.features.vectors.evaluate import VectorsMeasurement
 from chainrule.features.vectors.learning.intrinsic import Accuracy, Agreement
 from chainrule.models.model_info import ModelInfo

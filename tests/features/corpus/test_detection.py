@@ -11,9 +11,9 @@ import pytest
 
 import chainrule
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.classification import roc
 from chainrule.features.corpus.detect import ShownText, ShownToken, quiz_page, ranks_page
 from chainrule.features.corpus.detection import curvatures, perturb, rank_texts
+from chainrule.features.metrics.classification import roc
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:

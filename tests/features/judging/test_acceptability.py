@@ -12,8 +12,8 @@ import pytest
 
 import chainrule
 from chainrule.errors import TextError
-from chainrule.evaluation.classification import Accuracy
 from chainrule.features.judging.minimal_pairs import RULES, MinimalPair, judge, read_pairs
+from chainrule.features.metrics.classification import Accuracy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

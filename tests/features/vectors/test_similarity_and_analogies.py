@@ -10,7 +10,7 @@ import pytest
 
 from chainrule.base.progress import silent
 from chainrule.errors import TextError
-from chainrule.evaluation.correlation import correlation, ranks
+from chainrule.features.metrics.correlation import correlation, ranks
 from chainrule.features.vectors.learning.intrinsic import (
     Pair,
     accuracies,

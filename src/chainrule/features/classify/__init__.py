@@ -1,3 +1,3 @@
 """Classifiers: labels of texts, words, pairs and other inputs; fine-tuned or trained from scratch."""
 
-USES = ()
+USES = ("metrics",)

@@ -12,9 +12,9 @@ import numpy as np
 from chainrule.base.distributions import check_log_probs
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
-from chainrule.evaluation.classification import Classification, measure_classification
 from chainrule.features.classify.labelled.texts import distinct_labels, label_indices
 from chainrule.features.classify.ratings import means_of
+from chainrule.features.metrics.classification import Classification, measure_classification
 from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.text.tokenization.vocabulary import MarkerError
 from chainrule.text.units import TextUnits, UnitTokens, count_words, split_words, units_of

@@ -41,9 +41,9 @@ from chainrule.text.units import split_words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from chainrule.evaluation.classification import Classification
     from chainrule.features.classify.classification import Labeller, Predicted
     from chainrule.features.classify.labelled.pairs import Sides
+    from chainrule.features.metrics.classification import Classification
     from chainrule.text.corpus.records import OnBad
     from chainrule.text.tokenization.tokenizer import Tokenizer
 

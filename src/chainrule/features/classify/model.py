@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.drawing.drawn import Drawn
-    from chainrule.evaluation.classification import Classification
     from chainrule.features.classify.classification import Predicted, UnitVectors
     from chainrule.features.classify.network.classifier import FineTunedClassifier
     from chainrule.features.classify.ratings import RatingMeasurement
+    from chainrule.features.metrics.classification import Classification
     from chainrule.kinds import Lazy
     from chainrule.neural.inspection import LayerGates
 

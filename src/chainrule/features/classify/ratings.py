@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.base.results import finite_figures
 from chainrule.drawing.pages import html_table
 from chainrule.errors import TextError
-from chainrule.evaluation.correlation import correlation, interval, rank_correlation
+from chainrule.features.metrics.correlation import correlation, interval, rank_correlation
 from chainrule.text.numbers import number_of
 
 if TYPE_CHECKING:

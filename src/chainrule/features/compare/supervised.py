@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.classification import Classification
+    from chainrule.features.metrics.classification import Classification
     from chainrule.text.parallel import Pairs
 
     AnyPairModel = Seq2SeqModel | str | os.PathLike[str]

@@ -1,3 +1,3 @@
 """Choosing from corpora: filter, detect, rank."""
 
-USES = ()
+USES = ("metrics",)

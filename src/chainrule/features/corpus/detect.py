@@ -21,9 +21,9 @@ from chainrule.base.tables import on_one_line, printable, text_table
 from chainrule.drawing.pages import html_table, render
 from chainrule.drawing.plots import Axis, Line, Plot
 from chainrule.errors import SettingError
-from chainrule.evaluation.classification import Roc, roc
 from chainrule.features.corpus.detection import BOUNDS, RankedText, curvatures, rank_texts
 from chainrule.features.corpus.options import DetectOptions
+from chainrule.features.metrics.classification import Roc, roc
 from chainrule.models.any_model import check_kind
 from chainrule.models.language_models import CausalModel, MaskedModel
 from chainrule.models.progress_line import showing

@@ -1,3 +1,3 @@
 """Minimal pairs and SyntaxGym's suites: whether a model prefers what a grammar allows."""
 
-USES = ()
+USES = ("metrics",)

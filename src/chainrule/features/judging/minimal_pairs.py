@@ -18,10 +18,10 @@ import numpy as np
 from chainrule.base.progress import Progress, silent
 from chainrule.base.tables import text_table
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.classification import Accuracy
 from chainrule.evaluation.pseudo_likelihood import Pseudo, pseudo_log_likelihoods
 from chainrule.evaluation.resampling import share_cells
 from chainrule.evaluation.token_scores import score_documents
+from chainrule.features.metrics.classification import Accuracy
 from chainrule.protocol import END, UNKNOWN
 from chainrule.text.corpus.reading import FORMATS, TABLES, UTF_8, suggest_fields, text_suffix
 from chainrule.text.corpus.record_blocks import fields_beside

@@ -1,3 +1,3 @@
 """What a course teaches: made data sets and experiments."""
 
-USES = ("classify", "corpus", "inspect", "seq2seq", "speech", "vision")
+USES = ("classify", "corpus", "inspect", "metrics", "seq2seq", "speech", "vision")

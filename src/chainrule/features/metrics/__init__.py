@@ -1,3 +1,3 @@
-"""Measures of texts against references: BLEU, chrF, ROUGE, CIDEr, and error rates of words and characters."""
+"""Measures against references: of texts (BLEU, chrF, ROUGE, CIDEr, error rates), of labels, and of ratings."""
 
 USES = ()

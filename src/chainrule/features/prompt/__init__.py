@@ -1,3 +1,3 @@
 """Prompting: predictions of a language model that was never trained for the task."""
 
-USES = ("seq2seq",)
+USES = ("metrics", "seq2seq")

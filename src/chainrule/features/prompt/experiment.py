@@ -23,7 +23,7 @@ import numpy as np
 from chainrule.drawing.pages import html_table
 from chainrule.errors import SettingError, TextError
 from chainrule.evaluation.choices import Choice, ChoiceScores, check_choices, join, log_shares
-from chainrule.evaluation.classification import Accuracy, measure_classification
+from chainrule.features.metrics.classification import Accuracy, measure_classification
 from chainrule.features.prompt.choices import normalise
 from chainrule.features.prompt.config import PromptSettings
 from chainrule.features.prompt.prompts import FewShotPrompt, Shots, Template, few_shot_prompt
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
-    from chainrule.evaluation.classification import Classification
+    from chainrule.features.metrics.classification import Classification
     from chainrule.features.prompt.config import Calibration, Match
     from chainrule.text.corpus.records import Record
 

@@ -1,3 +1,3 @@
 """Word vectors: trained, opened, measured, mapped."""
 
-USES = ()
+USES = ("metrics",)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from chainrule.base.tables import text_table
 from chainrule.drawing.pages import html_table
 from chainrule.drawing.plots import Axis, Line, has_matplotlib, line_plot, svg_of
-from chainrule.evaluation.classification import Accuracy
+from chainrule.features.metrics.classification import Accuracy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

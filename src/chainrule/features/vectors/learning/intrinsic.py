@@ -21,7 +21,7 @@ import numpy as np
 
 from chainrule.base.results import finite_figures
 from chainrule.errors import SettingError, TextError
-from chainrule.evaluation.correlation import correlation, interval, rank_correlation
+from chainrule.features.metrics.correlation import correlation, interval, rank_correlation
 from chainrule.text.corpus.streams import open_stream
 from chainrule.text.numbers import number_of
 

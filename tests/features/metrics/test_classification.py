@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chainrule.evaluation.classification import calibration_error, measure_classification
 from chainrule.features.classify.labelled.texts import Labelled, word_baseline
+from chainrule.features.metrics.classification import calibration_error, measure_classification
 
 PROBS = np.array([[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]])
 TRUE = np.array([0, 1, 1, 2, 1])  # predicted are 0, 0, 1, 2, 0
