@@ -130,6 +130,9 @@ def row(
         evidence = chainrule.MixtureConfig(adaptive=True, gate="evidence")
         nats["adaptive, by evidence"] = chainrule.mix([model, *others], evidence, heldout=tune)
         nats["adaptive"] = chainrule.mix([model, *others], adaptive, heldout=tune)
+    if others and not quick:
+        nats["dynamic"] = learning = model.dynamic()
+        nats["dynamic, adaptive with a cache"] = chainrule.mix([learning, *others], adaptive, heldout=tune, cache=CACHE)
     if not quick:
         nats["with a cache"] = chainrule.mix([model, *others], heldout=tune, cache=CACHE)
         nats["adaptive with a cache"] = chainrule.mix([model, *others], adaptive, heldout=tune, cache=CACHE)

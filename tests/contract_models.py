@@ -105,6 +105,19 @@ def with_a_stream(kind: str) -> LanguageModel[Any]:
     return LogLinearMixture(components, np.array([0.9, 0.1]))
 
 
+def learning(name: str, **options: Any) -> Callable[[Path], LanguageModel[Any]]:
+    """A network of random weights that learns as it reads."""
+
+    def make(text: Path) -> LanguageModel[Any]:
+        from chainrule.features.dynamic.model import DynamicModel
+        from chainrule.models.config import DynamicOptions
+
+        network: Any = random_model({**DOCUMENT_NETWORKS, **STREAM_NETWORKS}[name])
+        return DynamicModel("recurrent", network, DynamicOptions(**{"segment": 3, "rate": 0.02, **options}))
+
+    return make
+
+
 def fewer_unseen(make: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], LanguageModel[Any]]:
     from chainrule.mixture.components import RescaledUnknown
 
@@ -167,7 +180,16 @@ for kind in ("linear", "log-linear"):
         lambda text, kind=kind: with_a_stream(kind)
     )
 MODELS["mixture of a trigram and an LSTM on its residual"] = residual
+DYNAMIC = {
+    "LSTM that learns": learning("LSTM, tied"),
+    "LSTM that learns from each document": learning("LSTM, tied", forgets=True, decay=0.1),
+    "Transformer that learns": learning("Transformer, relative positions, grouped"),
+    "Transformer that learns by adapters": learning("Transformer, llama, grouped", rank=2),
+    "feed-forward network that learns": learning("feed-forward, deep, tied"),
+}
+MODELS |= DYNAMIC
 STREAMS = {
+    *DYNAMIC,
     "mixture of a trigram and an LSTM on its residual",
     *STREAM_NETWORKS,
     "linear mixture with a stream",

@@ -25,7 +25,8 @@ def flag(name: str) -> str:
 
 MIXING = {"--mix", "--mix-bytes", "--mix-seed"}
 RESULT = {"--output", "--overwrite", "--json"}
-CONTEXT = {"--context-words", "--context-tokens"}
+LEARNING = {"--dynamic", *(f"--dynamic-{name}" for name in ("segment", "rate", "decay", "forgets", "rank"))}
+CONTEXT = {"--context-words", "--context-tokens", *LEARNING}
 RECORDS = {"--bad-records", "--bad-records-out"}  # of all verbs that read records
 # Of all verbs that take texts.
 READING = {"--document", "--field", "--encoding", "--encoding-errors", "--suffixes", *RECORDS}
@@ -344,6 +345,7 @@ VERBS = {
     "convert": {"SOURCE", "TARGET", "--tokenizer", "--normalise", "--compact", "--to", "--allow-pickle", "--overwrite"}
     | {"--shards", "--bits", "--adapter", "--locale", "--words", "--bigrams", "--shortcuts"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--cache-order", "--static"}
+    | LEARNING
     | {"--adaptive", "--gate", "--exchange", "--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,
     "lmplz": {"--order", "--text", "--arpa", "--prune", "--discount_fallback", "--limit_vocab_file"}

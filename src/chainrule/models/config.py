@@ -124,3 +124,61 @@ class ContextOptions(Options):
         super().__post_init__()
         if None not in (self.context_words, self.context_tokens):
             raise SettingError("context_words and context_tokens are both given; choose one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicOptions(Options):
+    """How a network learns from a text as it reads it: dynamic evaluation (Krause et al. 2018).
+
+    After each segment, the weights take a step down the gradient of the segment's loss.
+    """
+
+    segment: int = option(
+        32, "tokens that are read before each step", least=1, below=1 << 16, flag="dynamic-segment", needs="dynamic"
+    )
+    rate: float = option(
+        6e-3,
+        "the size of a step, for each weight in units of its usual gradient",
+        above=0,
+        below=1,
+        flag="dynamic-rate",
+        needs="dynamic",
+    )
+    decay: float = option(
+        0.0,
+        "the share of the way back to the trained weights that each step goes",
+        least=0,
+        below=1,
+        flag="dynamic-decay",
+        needs="dynamic",
+    )
+    forgets: bool = option(
+        False,
+        "begin each document with the trained weights",
+        flag="dynamic-forgets",
+        is_switch=True,
+        needs="dynamic",
+    )
+    rank: int | None = option(
+        None,
+        "learn low-rank adapters of this rank in place of the weights; by default 8, of networks that are quantised or "
+        "have more than 50 million weights",
+        least=1,
+        below=1 << 12,
+        flag="dynamic-rank",
+        needs="dynamic",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningOptions(DynamicOptions):
+    """Whether networks learn as they read, and how."""
+
+    dynamic: bool = option(
+        False, "let networks learn from the text as they read it (dynamic evaluation)", is_switch=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(ContextOptions, LearningOptions):
+    """How networks read texts that they score."""

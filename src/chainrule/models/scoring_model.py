@@ -18,7 +18,7 @@ from chainrule.base.threads import map_in_order
 from chainrule.decoding.config import GREEDY, Limits
 from chainrule.errors import SettingError
 from chainrule.kinds import rows
-from chainrule.models.config import ContextOptions
+from chainrule.models.config import ContextOptions, DynamicOptions
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.model import Model
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
@@ -141,6 +141,17 @@ class ScoringModel(Model):
         good:  chainrule.surprisal("items.csv", {f"{k} words": model.limited(context_words=k) for k in (1, 2, 4)})
         """
         return cast("Self", rows("context")["limit"].get()(self, options))
+
+    @takes(DynamicOptions)
+    def dynamic(self, options: DynamicOptions) -> ScoringModel:
+        """Return a model that learns from a text as this network reads it (dynamic evaluation, Krause et al. 2018).
+
+        Every probability depends on earlier tokens alone. This network does not change. Raises SettingError if the
+        model is no network that continues texts.
+
+        good:  chainrule.mix([model.dynamic(), ngram], chainrule.MixtureConfig(adaptive=True), heldout="valid.txt")
+        """
+        return cast("ScoringModel", rows("context")["dynamic"].get()(self, options))
 
     @shows_progress
     def choose(

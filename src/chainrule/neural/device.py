@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
@@ -21,7 +22,7 @@ from torch import nn
 from chainrule.base.threads import free_processors, on_threads_set, requested_threads, thread_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 R = TypeVar("R")
 
@@ -59,9 +60,17 @@ def product_speed(device: torch.device, dtype: torch.dtype) -> float:
     if device.type != "cpu":
         return 2 * side**3 / _seconds_of_product(device, dtype, side)
     threads = torch.get_num_threads()
+    with on_one_thread():
+        return threads * 2 * side**3 / _seconds_of_product(device, dtype, side, time.thread_time)
+
+
+@contextmanager
+def on_one_thread() -> Iterator[None]:
+    """Let torch have one thread inside."""
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return threads * 2 * side**3 / _seconds_of_product(device, dtype, side, time.thread_time)
+        yield
     finally:
         torch.set_num_threads(threads)
 

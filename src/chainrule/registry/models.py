@@ -41,6 +41,14 @@ KINDS = (
         "other models: chainrule mix, or chainrule.mix(models)",
     ),
     Kind(
+        "dynamic",
+        "a network that learns as it reads",
+        CAUSAL_MODEL,
+        Lazy("chainrule.features.dynamic.family:DYNAMIC"),
+        (Lazy("chainrule.models.config:DynamicOptions"),),
+        "other models: chainrule mix --dynamic, or model.dynamic()",
+    ),
+    Kind(
         "ngram",
         "an n-gram model",
         CAUSAL_MODEL,

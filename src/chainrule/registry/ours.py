@@ -32,6 +32,7 @@ ROWS = (
     ("score", "table", Lazy("chainrule.features.reading.surprisal:surprisal")),
     ("next", "several", Lazy("chainrule.features.side_by_side.next_tokens:next_tokens")),
     ("context", "limit", Lazy("chainrule.features.context.limited:limit")),
+    ("context", "dynamic", Lazy("chainrule.features.dynamic.family:dynamic")),
     ("beam tree", ".html", Lazy("chainrule.features.inspect.beam_tree:tree_page")),
     ("beam tree", ".json", Lazy("chainrule.features.inspect.beam_tree:tree_json")),
     ("beam tree", ".svg", Lazy("chainrule.features.inspect.beam_tree:tree_svg")),

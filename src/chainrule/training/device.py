@@ -88,12 +88,12 @@ def machine_on(device_name: str, precision: Precision) -> Machine:
     device = select_device(device_name)
     use_threads()
     if device.type == "cpu":
-        _keep_memory()
+        keep_memory()
     quick = precision != "float32" and has_quick_bfloat16(device)
     return Machine(device, quick or precision == "bfloat16", quick, compiled=False)
 
 
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """Tell glibc to keep freed memory, up to 1 GiB, for the next step, whose tensors have the same sizes.
 
     Otherwise the system maps and clears the pages of every large tensor anew; a step takes up to a tenth longer.

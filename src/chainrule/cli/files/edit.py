@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.models import check_model_target, open_model, save_or_keep
+from chainrule.cli.shared.models import check_model_target, dynamic, open_model, save_or_keep
 from chainrule.cli.shared.options import (
+    NO_FLAGS,
+    Flags,
     Json,
     ModelMarkerRule,
     ModelOutput,
@@ -19,12 +21,14 @@ from chainrule.cli.shared.options import (
     Overwrite,
     TextFile,
     WholeNumber,
+    given_settings,
 )
 from chainrule.cli.shared.results import ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import SettingError
 from chainrule.mixture.config import CacheConfig, GateKind, Kind, MixtureConfig
+from chainrule.models.config import LearningOptions
 from chainrule.verbs.edited_models import MixedModel, PrunedModel
 
 if TYPE_CHECKING:
@@ -179,6 +183,7 @@ def mix(
         WholeNumber,
         Parameter(help="With --cache: count n-grams up to this order among them, such as 6."),
     ] = 1,
+    learning: Flags[LearningOptions] = NO_FLAGS,
     static: Annotated[
         bool, Parameter(negative=(), help="Merge n-gram models into one n-gram model; vocabularies may differ.")
     ] = False,
@@ -236,6 +241,9 @@ def mix(
         raise CycloptsError(msg="Give either --tune or --weights.")
     if tune is None and reading != DEFAULT_READING:
         raise CycloptsError(msg="The options that say how to read texts are for --tune, which is missing.")
+    learns = given_settings(learning)
+    if learns and (static or exchange):
+        raise CycloptsError(msg="--dynamic is for mixtures; leave out --static and --exchange.")
     config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets, adaptive=adaptive, gate=gate)
     cached = None if cache is None else CacheConfig(words=cache, order=cache_order)
     heldout = None if tune is None else text_for(models, reading, tune)
@@ -248,6 +256,8 @@ def mix(
             for path in models
         ]
         names = [str(path) for path in models]
+        if learns:
+            parts = _learning(parts, names, learns)
         if exchange:
             model = exchange_known(*parts, names=names)
         elif static:
@@ -267,6 +277,15 @@ def mix(
         has_weights=bool(weights) or exchange,
     )
     ResultOptions(json=json).show(mixed)
+
+
+def _learning(models: Sequence[Any], names: Sequence[str], learns: dict[str, Any]) -> list[Any]:
+    """Return the models, of which the networks learn as they read. Raises SettingError if there are none."""
+    from chainrule.models.language_models import CausalNetwork
+
+    if not any(isinstance(model, CausalNetwork) for model in models):
+        raise SettingError(f"dynamic is for networks, and {', '.join(names)} is none; leave it out")
+    return [dynamic(model, learns) if isinstance(model, CausalNetwork) else model for model in models]
 
 
 def _check_all_differ(models: Sequence[Path]) -> None:

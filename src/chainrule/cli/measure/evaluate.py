@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.shared.measures import Given, ShellMeasure
-from chainrule.cli.shared.models import limited, open_model
+from chainrule.cli.shared.models import as_read, open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
@@ -33,7 +33,7 @@ from chainrule.cli.shared.texts import (
     text_for,
 )
 from chainrule.kinds import kinds, rows
-from chainrule.models.config import ContextOptions, EvaluateOptions
+from chainrule.models.config import EvaluateOptions, ReadingOptions
 from chainrule.verbs.text_options import SurprisalOptions
 
 MinimalPairs = Annotated[
@@ -76,7 +76,7 @@ def evaluate(
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     ends: Annotated[bool, flag(EvaluateOptions, "ends")] = True,
-    context: Flags[ContextOptions] = NO_FLAGS,
+    context: Flags[ReadingOptions] = NO_FLAGS,
     reading: TextOptions = DEFAULT_READING,
     show: ResultOptions = TO_SCREEN,
     flags: dict[str, Any],
@@ -158,7 +158,7 @@ def evaluate(
         raise CycloptsError(msg="TEXTS is missing.")
     source = text_for([model], reading, *texts)
     with progress_bar() as progress:
-        measured = limited({str(model): open_model(model, tokenizer, markers, progress, kind=CausalModel)}, context)
+        measured = as_read({str(model): open_model(model, tokenizer, markers, progress, kind=CausalModel)}, context)
         measurements = [own.evaluate(source, progress, ends=ends) for own in measured.values()]
     note_repairs(source)
     show.show(*measurements)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.base.progress import silent
-from chainrule.cli.shared.models import limited, names_of, open_model
+from chainrule.cli.shared.models import as_read, names_of, open_model
 from chainrule.cli.shared.options import (
     NO_FLAGS,
     Flags,
@@ -27,7 +27,7 @@ from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import SettingError
 from chainrule.kinds import rows
-from chainrule.models.config import ContextOptions
+from chainrule.models.config import ReadingOptions
 from chainrule.verbs.text_options import SurprisalOptions
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def score(
     ] = False,
     also: Annotated[FurtherModels, Needs("output")] = (),
     table: Flags[SurprisalOptions] = NO_FLAGS,
-    context: Flags[ContextOptions] = NO_FLAGS,
+    context: Flags[ReadingOptions] = NO_FLAGS,
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     reading: TextOptions = DEFAULT_READING,
@@ -128,7 +128,7 @@ def score(
         note_convention(opened, model, ends)
         if opened.is_bidirectional and by is None:
             note("these are pseudo-log-likelihoods, not probabilities: compare them with others of this model alone")
-        scorer, *more = limited({str(model): opened}, context).values()
+        scorer, *more = as_read({str(model): opened}, context).values()
         if more:
             raise CycloptsError(msg="Several sizes of context are for tables; give one, or --output.")
         shown = silent if sys.stdout.isatty() else progress  # a progress bar would break into the output
@@ -174,7 +174,7 @@ def _write_table(
     show: ResultOptions,
     settings: dict[str, Any],
     by: By | None,
-    context: Flags[ContextOptions],
+    context: Flags[ReadingOptions],
     tokenizer: ModelTokenizerName,
     markers: ModelMarkerRule,
 ) -> None:
@@ -188,7 +188,7 @@ def _write_table(
         for opened, path in zip(models.values(), paths, strict=True):
             _check_has_units(opened, path, by)
         surprisal = rows("score")["table"].get()
-        table = surprisal(source, limited(models, context), by=by or "texts", progress=progress, **settings)
+        table = surprisal(source, as_read(models, context), by=by or "texts", progress=progress, **settings)
         table.save(cast("Path", show.output), overwrite=show.overwrite)
     for opened, path in zip(models.values(), paths, strict=True):
         note_convention(opened, path, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -12,6 +13,7 @@ from chainrule.base.files import describe_duplicate
 from chainrule.cli.shared.options import given_settings
 from chainrule.cli.shared.screen import note
 from chainrule.errors import OutputError, SettingError, prefix_errors
+from chainrule.models.config import LearningOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from chainrule.base.progress import Progress
     from chainrule.cli.shared.options import Flags
     from chainrule.models.any_model import AnyKind, AnyModel
-    from chainrule.models.config import ContextOptions
+    from chainrule.models.config import ReadingOptions
     from chainrule.models.drafting import Drafting
     from chainrule.models.model import Model
     from chainrule.models.scoring_model import ScoringModel
@@ -98,15 +100,26 @@ def names_of(paths: tuple[Path, ...]) -> list[str]:
     return ["-".join(part.strip("/") for part in name) for name in names]
 
 
-def limited(models: Mapping[str, ScoringModel], context: Flags[ContextOptions]) -> dict[str, Any]:
-    """Return the models by name, with a limit of context each that is given, as `lm-words-2`. Raises SettingError."""
+def as_read(models: Mapping[str, ScoringModel], reading: Flags[ReadingOptions]) -> dict[str, Any]:
+    """Return the models by name, with a limit of context each that is given, as `lm-words-2`, or as ones that learn, as
+    `lm-dynamic`. Raises SettingError.
+    """
     found: dict[str, Any] = {}
+    sizes_of = given_settings(reading)
+    learning = {own.name: sizes_of.pop(own.name) for own in fields(LearningOptions) if own.name in sizes_of}
     for name, model in models.items():
         with prefix_errors(name):
-            for option, sizes in given_settings(context).items():
+            if learning:
+                found[f"{name}-dynamic"] = dynamic(model, learning)
+            for option, sizes in sizes_of.items():
                 unit = option.removeprefix("context_")
                 found |= {f"{name}-{unit}-{size}": model.limited(**{option: size}) for size in sizes}
     return found or dict(models)
+
+
+def dynamic(model: ScoringModel, learning: dict[str, Any]) -> ScoringModel:
+    """Return a model that learns as it reads. learning: `LearningOptions` that were given."""
+    return model.dynamic(**{name: value for name, value in learning.items() if name != "dynamic"})
 
 
 def note_warnings(record: Mapping[str, Any], path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import CycloptsError
 
-from chainrule.cli.shared.models import limited, open_model
+from chainrule.cli.shared.models import as_read, open_model
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import bad_records, both_fields
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chainrule.cli.shared.results import ResultOptions
     from chainrule.cli.shared.texts import TextOptions
     from chainrule.evaluation.pseudo_likelihood import Pseudo
-    from chainrule.models.config import ContextOptions
+    from chainrule.models.config import ReadingOptions
     from chainrule.models.scoring_model import ScoringModel
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -28,9 +28,9 @@ _PSEUDO = {
 }
 
 
-def _one_size(path: Path, model: ScoringModel, context: Flags[ContextOptions]) -> Any:
+def _one_size(path: Path, model: ScoringModel, context: Flags[ReadingOptions]) -> Any:
     """Return the model with the limit of context that was given, if any. Raises SettingError, CycloptsError."""
-    judge, *more = limited({str(path): model}, context).values()
+    judge, *more = as_read({str(path): model}, context).values()
     if more:
         raise CycloptsError(msg="Several sizes of context are for TEXTS; give one with --minimal-pairs or --suite.")
     return judge
@@ -42,7 +42,7 @@ def show_pairs(
     tokenizer: str | None,
     markers: Markers | None,
     reading: TextOptions,
-    context: Flags[ContextOptions],
+    context: Flags[ReadingOptions],
     ends: bool,
     pseudo: Pseudo | None,
     show: ResultOptions,
@@ -74,7 +74,7 @@ def show_suites(
     tokenizer: str | None,
     markers: Markers | None,
     reading: TextOptions,
-    context: Flags[ContextOptions],
+    context: Flags[ReadingOptions],
     word_ends: bool,
     show: ResultOptions,
 ) -> None:

@@ -8,13 +8,13 @@ from typing import Annotated
 from cyclopts import CycloptsError, Parameter
 
 from chainrule.cli.measure.score import note_convention
-from chainrule.cli.shared.models import limited, names_of, open_model
+from chainrule.cli.shared.models import as_read, names_of, open_model
 from chainrule.cli.shared.options import FILE, NO_FLAGS, Flags, Json, Overwrite, given_settings
 from chainrule.cli.shared.results import ResultOptions, check_plot, check_table
 from chainrule.cli.shared.screen import progress_bar
 from chainrule.cli.shared.texts import RecordFlags, bad_records
 from chainrule.features.reading.options import ReadingTimesOptions
-from chainrule.models.config import ContextOptions
+from chainrule.models.config import ReadingOptions
 
 
 def reading(
@@ -40,7 +40,7 @@ def reading(
         Path | None, Parameter(help="Plot gain against bits per byte to a .pdf, .png or .svg file.")
     ] = None,
     options: Flags[ReadingTimesOptions] = NO_FLAGS,
-    context: Flags[ContextOptions] = NO_FLAGS,
+    context: Flags[ReadingOptions] = NO_FLAGS,
     records: RecordFlags = NO_FLAGS,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -80,7 +80,7 @@ def reading(
         }
         for own, path in zip(opened.values(), models, strict=True):
             note_convention(own, path, settings)
-        measured = reading_times(times, text, limited(opened, context), progress=progress, bad_records=bad, **settings)
+        measured = reading_times(times, text, as_read(opened, context), progress=progress, bad_records=bad, **settings)
     if output is not None:
         measured.save(output)
     if plot is not None:

@@ -250,8 +250,14 @@ class Cache:
         return cls(row_count, layers, first, *_lowest(first, 0), begin, columns, store, memories, caches[0].bits)
 
     def detach(self) -> Cache:
-        """Implement `Memory.detach`: caches are only used where no gradients are taken."""
-        return self
+        """Implement `Memory.detach`; this cache is not used any more."""
+        layers = [None if buffer is None else buffer.detach() for buffer in self.store.layers]
+        inputs = None if self.store.inputs is None else self.store.inputs.detach()
+        return replace(
+            self,
+            store=replace(self.store, layers=layers, inputs=inputs),
+            memories=[detach(memory) for memory in self.memories],
+        )
 
     def _copied(self, more: int, rows: Int64[Tensor, " new_rows"] | None = None) -> Cache:
         """Return a copy in its own store, without columns that no row needs, with room for twice as many or `more`

@@ -73,7 +73,8 @@ class TokenizerConfig(Options):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", os.fspath(self.kind))
+        if isinstance(self.kind, os.PathLike):
+            object.__setattr__(self, "kind", os.fspath(self.kind))
         if isinstance(self.normalise, tuple | list):
             steps_in_order(tuple(self.normalise))
         super().__post_init__()
