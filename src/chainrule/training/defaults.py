@@ -81,12 +81,12 @@ def with_adapter_defaults(training: TrainingConfig, adapter: AdapterConfig | Non
 
 
 def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozenset[str]:
-    """Return the settings that a run of minutes chooses, since they were not given: sizes, the output and dropout; none
-    for another budget.
+    """Return the settings that a run of minutes chooses, since they were not given: sizes, the output, whether it is
+    tied, and dropout; none for another budget.
     """
     if with_budget(training).minutes is None or not config.sizes:
         return frozenset()
-    return frozenset({"output", *config.sizes[0], *config.repeated} - config.given)
+    return frozenset({"output", "tied", *config.sizes[0], *config.repeated} - config.given)
 
 
 def processes_started() -> int:

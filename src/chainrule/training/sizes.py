@@ -162,6 +162,7 @@ _VALIDATING = LEARNING_SHARE + FINAL_SHARE  # of the minutes
 _TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.02  # that a size reads at least: of its layers' matrices, and of all
 _PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
 _LARGE_VOCABULARY = 10_000  # tokens; above, a full softmax takes most of a step
+_MANY_TOKENS = 1_000  # from which on the output is tied to the vectors of tokens, where networks gain from that
 _TRIAL_TEXT = 1 << 16  # tokens that trials of sizes read
 
 
@@ -323,6 +324,10 @@ def with_size(
         with suppress(SettingError):
             config = replace(config, output="adaptive")
             notes.append(f"output='adaptive', since there are {vocabulary_size:,} tokens")
+    elif "tied" in names and config.gains_from_ties and vocabulary_size >= _MANY_TOKENS:
+        with suppress(SettingError):
+            config = replace(config, tied=True)
+            notes.append(f"tied=True, since there are {vocabulary_size:,} tokens")
     if not names & config.sizes[0].keys():
         return ChosenSize(config, tuple(notes))
     budget = 60 * training.minutes
