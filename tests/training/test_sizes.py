@@ -277,21 +277,23 @@ def test_a_run_that_resumes_keeps_its_size(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("config", "vocabulary", "output"),
     [
-        (TransformerConfig(), 10_000, "full"),
+        (TransformerConfig(), 999, "full"),
+        (TransformerConfig(), 10_000, "full, tied"),
+        (TransformerConfig(tied=False), 10_000, "full"),
         (TransformerConfig(), 10_001, "adaptive"),
-        (TransformerConfig(output="full"), 10_001, "full"),
-        (TransformerConfig(tied=True), 10_001, "full"),
+        (TransformerConfig(output="full"), 10_001, "full, tied"),
+        (TransformerConfig(tied=True), 10_001, "full, tied"),
     ],
-    ids=["small", "large", "given", "tied"],
+    ids=["small", "middle", "not tied", "large", "given", "tied"],
 )
 @pytest.mark.usefixtures("two_sizes")
-def test_a_large_vocabulary_has_an_adaptive_output(
+def test_a_large_vocabulary_has_a_tied_or_an_adaptive_output(
     config: TransformerConfig, vocabulary: int, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sizes, "_trial", lambda *_: Trial(1, 1, 10))
     options = StreamOptions(training=MINUTES)
     fitted, _, _ = sizes.with_size(next_token_job, text(), vocabulary, config, options, TrainingRun())
-    assert fitted.output == output
+    assert fitted.output + ", tied" * fitted.tied == output
 
 
 @pytest.mark.parametrize(
