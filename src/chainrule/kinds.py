@@ -87,13 +87,14 @@ class Writer(NamedTuple):
     """A format of others that a model is written in.
 
     name: the ending of a file, or what `convert --to` names. write: of a model, a path, settings or None, overwrite and
-    progress. check: of a path and overwrite, before the work. settings: the class of what `convert` may set.
+    progress. check: of a path and overwrite, before the work. settings: what `convert` may set. packs: compact models.
     """
 
     name: str
     write: Lazy
     check: Lazy
     settings: Lazy | None = None
+    packs: bool = False
 
 
 class Verb(NamedTuple):

@@ -266,9 +266,9 @@ class Model(AnyModel):
 
     @shows_progress
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
-        """Write a model folder, or a file where the path ends in .arpa, in .fst.txt (an automaton of OpenFst, with its
-        symbols beside it) or in .combined (a word list of Android keyboards), or in one of these and .gz, .zst, .xz or
-        .bz2.
+        """Write a model folder, or a file where the path ends in .gguf (for llama.cpp), in .arpa, in .fst.txt (an
+        automaton of OpenFst, with its symbols beside it) or in .combined (a word list of Android keyboards), or in one
+        of the last three and .gz, .zst, .xz or .bz2.
 
         Raises OutputError; SettingError if the model has no such form.
         """

@@ -104,7 +104,7 @@ def _layers_of(network: nn.Module, last: int | None = None) -> dict[str, tuple[n
 
 def _parts_of(owner: nn.Module, layer: nn.Linear) -> list[int]:
     """Return the rows of what others hold as separate matrices."""
-    if isinstance(owner, Attention) and layer is owner.query_key_value:
+    if isinstance(owner, Attention) and owner.parts() and layer is owner.query_key_value:
         return owner.parts()
     if isinstance(owner, FeedForward) and layer is owner.up and owner.gated:
         return [layer.out_features // 2] * 2

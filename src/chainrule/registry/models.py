@@ -186,6 +186,7 @@ OPENERS = (
 _WRITING = f"{_OPEN}.writers"
 _EXPORTS = "chainrule.features.exports"
 _NGRAM_FILES = "chainrule.models.files.ngram_files"
+_NEW_FILE = Lazy("chainrule.base.files:check_new_file")
 WRITERS = (
     Writer(".arpa", Lazy(f"{_NGRAM_FILES}:write_arpa_file"), Lazy(f"{_NGRAM_FILES}:check_ngram_file")),
     Writer(".fst.txt", Lazy(f"{_EXPORTS}.writers:write_automaton"), Lazy(f"{_EXPORTS}.writers:check_automaton")),
@@ -195,7 +196,8 @@ WRITERS = (
         Lazy(f"{_NGRAM_FILES}:check_ngram_file"),
         Lazy(f"{_EXPORTS}.config:WordListConfig"),
     ),
+    Writer(".gguf", Lazy(f"{_OPEN}.gguf.writing:write_gguf_model"), _NEW_FILE, packs=True),
     Writer("hugging-face", Lazy(f"{_WRITING}:write_hugging_face"), Lazy(f"{_WRITING}:check_hugging_face")),
     Writer("peft", Lazy(f"{_WRITING}:write_peft"), Lazy(f"{_WRITING}:check_peft")),
-    Writer("gguf-adapter", Lazy(f"{_WRITING}:write_gguf_adapter"), Lazy("chainrule.base.files:check_new_file")),
+    Writer("gguf-adapter", Lazy(f"{_WRITING}:write_gguf_adapter"), _NEW_FILE),
 )

@@ -43,11 +43,10 @@ def convert(
     source: whatever `load` opens. target: a new folder, or a file, see `Model.save` and `WordVectors.save`. tokenizer:
     as for `load`. compact: whether to quantise, as `Model.compact` does; without it, a compact model becomes a fast
     one, and its probabilities stay quantised. bits: with compact, as for `Model.compact`. shards: cuts a plain n-gram
-    model into about as many files, by the first words of its n-grams; several processes may serve them. to:
-    hugging-face writes a network as a folder that transformers opens; peft the adapter of an adapted model alone, as
-    peft's folder; gguf-adapter the same as a file for llama.cpp. adapter: a folder, ours or peft's, or such a file,
-    whose adapter is put on `source`. All other forms have adapters merged. settings: of a file of others, such as a
-    WordListConfig for .combined. allow_pickle: as for `load`.
+    model into about as many files, by the first words of its n-grams. to: hugging-face writes a network as a folder
+    that transformers opens; peft the adapter of an adapted model alone, as peft's folder; gguf-adapter as a file for
+    llama.cpp. adapter: a folder, ours or peft's, or such a file, whose adapter is put on `source`, and merged.
+    settings: of a file of others, such as a WordListConfig for .combined. allow_pickle: as for `load`.
     Raises ModelFormatError, OutputError, SettingError.
 
     good:  chainrule.convert("lm/", "lm.arpa.gz")
@@ -66,7 +65,7 @@ def convert(
     if bits is not None and not compact:
         raise SettingError("bits are those of a compact model; set compact, or leave bits out")
     if to is not None and compact:
-        raise SettingError(f"compact models are folders of ours; leave compact out with to={to!r}")
+        raise SettingError(f"compact models are folders of ours, or .gguf files; leave compact out with to={to!r}")
     if to is not None and writer is not None:
         writer.check.get()(target, overwrite=overwrite)
     opened = _opened(source, adapter, tokenizer, allow_pickle=allow_pickle, progress=progress)

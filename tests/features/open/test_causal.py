@@ -72,7 +72,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 PLAIN = {"gpt2", "llama", "mistral", "qwen2", "qwen3", "nanochat", "opt", "olmo", "bloom", "falcon", "starcoder2"}
 PLAIN |= {"ernie4_5", "gpt2 with exact gelu, not tied", "llama, dynamic", "opt, norms after"}
-PLAIN |= {"falcon, one after the other"}
+PLAIN |= {"falcon, one after the other", "arcee", "seed_oss", "helium", "internlm3"}
 
 
 def test_an_architecture_with_plain_settings_is_the_plain_transformer(pair: Pair) -> None:
@@ -188,7 +188,10 @@ def test_angles_change_for_all_tokens_once_a_text_is_longer(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("prefix", ["model.language_model.", "language_model.model."])
-@pytest.mark.parametrize(("name", "outer"), [("gemma3", "gemma3"), ("gemma4", "gemma4"), ("qwen3_5", "qwen3_5")])
+@pytest.mark.parametrize(
+    ("name", "outer"),
+    [("gemma3", "gemma3"), ("gemma4", "gemma4"), ("qwen3_5", "qwen3_5"), ("ministral3", "mistral3")],
+)
 def test_of_a_model_that_reads_pictures_the_text_model_is_opened(
     name: str, outer: str, prefix: str, tmp_path: Path
 ) -> None:

@@ -272,3 +272,26 @@ def test_a_bert_that_reads_texts_with_their_neighbours(tmp_path: Path) -> None:
     trained(tmp_path, ours_as_bert(memory="stream"))
     with pytest.raises(SettingError, match="bert reads each text by itself, so it cannot have memory='stream'"):
         chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")
+
+
+def test_a_nomic_bert_of_older_files_has_the_names_of_gpt_2(tmp_path: Path) -> None:
+    pair = Pair("nomic_bert", tmp_path)
+    names = {
+        "num_hidden_layers": "n_layer",
+        "hidden_size": "n_embd",
+        "num_attention_heads": "n_head",
+        "intermediate_size": "n_inner",
+        "max_position_embeddings": "n_positions",
+        "layer_norm_eps": "layer_norm_epsilon",
+    }
+    config = json.loads((tmp_path / "config.json").read_text())
+    old = {names.get(name, name): value for name, value in config.items() if name not in ("hidden_act", "head_dim")}
+    base = old.pop("rope_parameters")["rope_theta"]
+    (tmp_path / "config.json").write_text(
+        json.dumps({**old, "activation_function": "swiglu", "rotary_emb_base": base, "prenorm": False})
+    )
+    tokens = [pair.numbering.ours()[pair.ids(TEXTS[0])].astype(np.int32)]
+    np.testing.assert_array_equal(chainrule.load(tmp_path).scorer.score(tokens), pair.ours.scorer.score(tokens))
+    (tmp_path / "config.json").write_text(json.dumps({**old, "activation_function": "swiglu", "prenorm": True}))
+    with pytest.raises(ModelFormatError, match="prenorm is True, which is not supported; expected False"):
+        chainrule.load(tmp_path)

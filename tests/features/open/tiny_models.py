@@ -100,9 +100,9 @@ def _falcon(**changes: Any) -> Any:
     return tiny("falcon", num_key_value_heads=..., intermediate_size=..., ffn_hidden_size=24, **changes)
 
 
-def _mamba(**changes: Any) -> Any:
+def _mamba(model_type: str = "mamba", **changes: Any) -> Any:
     size = {"hidden_size": 16, "state_size": 6, "num_hidden_layers": 2, **_MARKERS}
-    config = transformers.AutoConfig.for_model("mamba2" if "n_groups" in changes else "mamba", **{**size, **changes})
+    config = transformers.AutoConfig.for_model(model_type, **{**size, **changes})
     return transformers.AutoModelForCausalLM.from_config(config)
 
 
@@ -111,6 +111,14 @@ def _rwkv(**changes: Any) -> Any:
         "rwkv", **{"hidden_size": 16, "num_hidden_layers": 3, **_MARKERS, **changes}
     )
     return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def _nemotron_h(pattern: str, **changes: Any) -> Any:
+    kinds = {"M": "linear_attention", "E": "moe", "*": "full_attention", "-": "mlp"}
+    size = {"head_dim": 4, "ssm_state_size": 6, "mamba_num_heads": 4, "mamba_head_dim": 8, "n_groups": 2}
+    size |= {"n_routed_experts": 4, "moe_intermediate_size": 8, "moe_shared_expert_intermediate_size": 12}
+    size |= {"layers_block_type": [kinds[letter] for letter in pattern], "num_hidden_layers": ...}
+    return tiny("nemotron_h", **{**size, "chunk_size": 4, "routed_scaling_factor": 1.7, **changes})
 
 
 def _gemma4(**changes: Any) -> Any:
@@ -156,6 +164,44 @@ _MULTIPLIERS = {
     "residual_multiplier": 0.7,
     "attention_multiplier": 0.3,
 }
+_LINEAR = "linear_attention"
+_HYBRID: dict[str, Any] = {
+    "layer_types": [_LINEAR, _FULL] * 2,
+    "num_hidden_layers": 4,
+    "shared_intermediate_size": 12,
+    "mamba_d_head": 8,
+}
+_OF_MAMBA2 = {"mamba_n_heads": 4, "mamba_n_groups": 2, "mamba_d_state": 6, "mamba_chunk_size": 4}
+_OF_FALCON_H1: dict[str, Any] = {
+    "mamba_d_ssm": 24,
+    "lm_head_multiplier": 0.7,
+    "embedding_multiplier": 3.0,
+    "mlp_multipliers": [0.6, 1.3],
+    "key_multiplier": 0.4,
+    "attention_in_multiplier": 1.5,
+    "attention_out_multiplier": 0.8,
+    "ssm_in_multiplier": 0.9,
+    "ssm_multipliers": [1.1, 0.7, 1.3, 0.6, 0.8],
+    "ssm_out_multiplier": 1.2,
+}
+_ROUTED: dict[str, Any] = {
+    "num_hidden_layers": 3,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 3,
+    "topk_group": 1,
+    "moe_intermediate_size": 8,
+    "n_shared_experts": 2,
+    "first_k_dense_replace": 1,
+    "routed_scaling_factor": 1.7,
+}
+_LATENT: dict[str, Any] = {
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 10,
+    "qk_nope_head_dim": 6,
+    "qk_rope_head_dim": 4,
+    "v_head_dim": 5,
+}
+_FEW_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2}
 _EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 4}
 
 CAUSAL: dict[str, Callable[[], Any]] = {
@@ -263,8 +309,10 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "lfm2, unadjusted": lambda: tiny("lfm2", layer_types=["conv", _FULL], block_auto_adjust_ff_dim=False),
     "mamba": lambda: _mamba(),
     "mamba, biased": lambda: _mamba(use_bias=True, tie_word_embeddings=False, time_step_rank=2),
-    "mamba2": lambda: _mamba(n_groups=2, num_heads=4, head_dim=8, chunk_size=4),
-    "mamba2, tied": lambda: _mamba(n_groups=1, num_heads=4, head_dim=8, use_bias=True, tie_word_embeddings=True),
+    "mamba2": lambda: _mamba("mamba2", n_groups=2, num_heads=4, head_dim=8, chunk_size=4),
+    "mamba2, tied": lambda: _mamba(
+        "mamba2", n_groups=1, num_heads=4, head_dim=8, use_bias=True, tie_word_embeddings=True
+    ),
     "rwkv": lambda: _rwkv(),
     "rwkv, other widths": lambda: _rwkv(intermediate_size=24, num_hidden_layers=2, tie_word_embeddings=True),
     "qwen3_5": lambda: tiny(
@@ -275,6 +323,63 @@ CAUSAL: dict[str, Callable[[], Any]] = {
         linear_num_value_heads=4,
         linear_key_head_dim=6,
         linear_value_head_dim=5,
+    ),
+    "falcon_mamba": lambda: _mamba("falcon_mamba", time_step_rank=2),
+    "arcee": lambda: tiny("arcee"),
+    "seed_oss": lambda: tiny("seed_oss", head_dim=8),
+    "helium": lambda: tiny("helium", head_dim=4),
+    "internlm3": lambda: tiny("internlm3", head_dim=8, attention_bias=True, mlp_bias=True),
+    "ministral3": lambda: tiny(
+        "ministral3", head_dim=8, rope_parameters={**_YARN, "llama_4_scaling_beta": 0.3, "mscale_all_dim": 1.0}
+    ),
+    "nemotron": lambda: tiny("nemotron"),
+    "nemotron, biased": lambda: tiny("nemotron", attention_bias=True, mlp_bias=True, head_dim=8),
+    "granite 4": lambda: tiny("granitemoehybrid", **_MULTIPLIERS, **_OF_MAMBA2, **_HYBRID, num_local_experts=0),
+    "granite 4, experts": lambda: tiny(
+        "granitemoehybrid",
+        **{**_OF_MAMBA2, **_HYBRID, "layer_types": [_LINEAR, _FULL], "num_hidden_layers": 2},
+        num_local_experts=4,
+        mamba_proj_bias=True,
+    ),
+    "granite 4, positions": lambda: tiny(
+        "granitemoehybrid",
+        **{**_OF_MAMBA2, **_HYBRID, "layer_types": [_FULL] * 2, "num_hidden_layers": 2},
+        num_local_experts=0,
+        position_embedding_type="rope",
+    ),
+    "falcon_h1": lambda: tiny("falcon_h1", **_OF_MAMBA2, **_OF_FALCON_H1, mamba_rms_norm=True),
+    "falcon_h1, without norm": lambda: tiny(
+        "falcon_h1", **_OF_MAMBA2, mamba_d_ssm=24, projectors_bias=True, mamba_proj_bias=True
+    ),
+    "falcon_h1, norm last": lambda: tiny(
+        "falcon_h1", **_OF_MAMBA2, **_OF_FALCON_H1, mamba_rms_norm=True, mamba_norm_before_gate=False
+    ),
+    "nemotron_h": lambda: _nemotron_h("M*-M*E"),
+    "nemotron_h, without experts": lambda: _nemotron_h("M-*-", use_bias=True),
+    "glm4_moe": lambda: tiny("glm4_moe", **_ROUTED, use_qk_norm=True, attention_bias=True, n_group=2, head_dim=4),
+    "deepseek_v2": lambda: tiny("deepseek_v2", **_LATENT, **_ROUTED, q_lora_rank=None, topk_method="greedy"),
+    "deepseek_v2, in groups": lambda: tiny(
+        "deepseek_v2", **_LATENT, **_ROUTED, q_lora_rank=6, topk_method="group_limited_greedy", n_group=2
+    ),
+    "deepseek_v3": lambda: tiny(
+        "deepseek_v3",
+        **_LATENT,
+        **_ROUTED,
+        q_lora_rank=6,
+        n_group=2,
+        attention_bias=True,
+        rope_parameters={**_YARN, "mscale": 0.7, "mscale_all_dim": 0.9},
+    ),
+    "olmoe": lambda: tiny("olmoe", **_FEW_EXPERTS),
+    "qwen2_moe": lambda: tiny(
+        "qwen2_moe",
+        **_FEW_EXPERTS,
+        num_hidden_layers=3,
+        moe_intermediate_size=8,
+        shared_expert_intermediate_size=12,
+        mlp_only_layers=[1],
+        use_sliding_window=True,
+        sliding_window=5,
     ),
     "mixtral": lambda: tiny("mixtral", sliding_window=5, **_EXPERTS),
     "gpt_oss": lambda: _gpt_oss(),
@@ -323,6 +428,7 @@ MASKED: dict[str, Callable[[], Any]] = {
     "roberta": _roberta,
     "roberta with a space before": _roberta,
     "xlm-roberta": lambda: _masked("xlm-roberta", **_CASED, type_vocab_size=1),
+    "camembert": lambda: _masked("camembert", **_CASED, type_vocab_size=1),
     "mpnet": lambda: _masked("mpnet", **_CASED),
     "electra": lambda: _masked("electra", vocab_size=60, pad_token_id=0, embedding_size=12),
     "electra, one width": lambda: _masked("electra", vocab_size=60, pad_token_id=0, embedding_size=16),
@@ -334,6 +440,12 @@ MASKED: dict[str, Callable[[], Any]] = {
     "deberta-v2, with a head of its own": lambda: _masked(
         "deberta-v2", **_PIECES, **_DISTANCES, legacy=False, type_vocab_size=2, max_relative_positions=12
     ),
+    "eurobert": lambda: _masked("eurobert", **_PIECES, num_key_value_heads=2),
+    "eurobert, biased": lambda: _masked("eurobert", **_PIECES, mlp_bias=True, tie_word_embeddings=True),
+    "nomic_bert": lambda: _masked("nomic_bert", **_PIECES),
+    "gte": lambda: _masked("gte", **_PIECES),
+    "gte, without types": lambda: _masked("gte", **_PIECES, type_vocab_size=0),
+    "jina_embeddings_v3": lambda: _masked("jina_embeddings_v3", **_CASED),
     "modernbert": lambda: _masked("modernbert", **_PIECES, num_hidden_layers=4, local_attention=4),
     "modernbert, silu": lambda: _masked(
         "modernbert", **_PIECES, hidden_activation="silu", classifier_activation="silu"
@@ -413,6 +525,9 @@ def shaken(build: Callable[[], Any], *, spread: float = 0.3) -> Any:
                 if not weight.requires_grad:  # Marian's table of sines and cosines
                     continue
                 weight.add_(torch.randn_like(weight) * spread)
+            for name, buffer in model.named_buffers():  # those by which experts are chosen
+                if name.endswith("correction_bias"):
+                    buffer.add_(torch.randn_like(buffer) * spread)
     return model.eval()
 
 

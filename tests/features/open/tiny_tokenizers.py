@@ -84,7 +84,7 @@ def masked_byte_level(*, space_before: bool = False) -> Tokenizer:
 
 def tokenizer_of(name: str) -> Tokenizer:
     """That of a masked model, by its name."""
-    is_cased = name.startswith(("roberta", "xlm-roberta", "mpnet"))
+    is_cased = name.startswith(("roberta", "xlm-roberta", "camembert", "jina", "mpnet"))
     return masked_byte_level(space_before="space" in name) if is_cased else word_pieces()
 
 

@@ -54,8 +54,8 @@ def convert(
         Path,
         Parameter(
             converter=as_output,
-            help="A new model folder, or a file that ends in .arpa, .fst.txt or .combined, also with .gz, .zst, .xz or "
-            ".bz2; for word vectors, .vec, .txt or .bin.",
+            help="A new model folder, or a file that ends in .gguf, .arpa, .fst.txt or .combined, the last three also "
+            "with .gz, .zst, .xz or .bz2; for word vectors, .vec, .txt or .bin.",
         ),
     ],
     /,
@@ -108,18 +108,13 @@ def convert(
     """Convert between model folders, ARPA files, and the formats of other programs.
 
         $ chainrule convert lm/ model.arpa
-        $ chainrule convert smollm2/ lm/
         $ chainrule convert lm/ for-transformers/ --to hugging-face
-        $ chainrule convert small/ alone/
+        $ chainrule convert smollm2/ smollm2.gguf --compact --bits 4
 
-    An ARPA file or KenLM binary does not say how its text was tokenized. The
-    marks of our own tokenizers are recognised; otherwise white space is assumed.
-    Without --compact, a compact model is unpacked: larger and faster, with its
-    probabilities still quantised.
-
-    KenLM binaries, Hugging Face folders, GGUF files and those of llama2.c become
-    model folders; --to hugging-face writes a network for transformers.
-    The adapter of an adapted model is merged with its base.
+    An ARPA file or KenLM binary does not say how its text was tokenized: marks of
+    our tokenizers are recognised, else white space is assumed. Without --compact,
+    a compact model is unpacked. --to hugging-face writes a network for
+    transformers, x.gguf one for llama.cpp. An adapter is merged.
 
     An n-gram model becomes an automaton in OpenFst's text, x.fst.txt, with the
     symbols of its words in x.syms and back-off arcs labelled #0; or a word list
@@ -151,7 +146,8 @@ def convert(
     config = tokenizer and tokenizer_of(as_config)
     is_text_model = issubclass(model_class_at(source) or Model, Model)
     if to is not None or (writer is not None and not is_arpa(target)) or not is_text_model:
-        if compact or shards is not None or (config and (to is not None or not is_text_model)):
+        cannot = compact and (to is not None or writer is None or not writer.packs or not is_text_model)
+        if cannot or shards is not None or (config and (to is not None or not is_text_model)):
             why = "are for models of single texts" if not is_text_model else "are for folders of ours"
             raise CycloptsError(msg=f"--tokenizer, --normalise, --compact and --shards {why}.")
         with progress_bar() as progress:
@@ -159,6 +155,8 @@ def convert(
                 source,
                 target,
                 tokenizer=config or None,
+                compact=compact,
+                bits=bits,
                 to=to,
                 adapter=adapter,
                 settings=settings,

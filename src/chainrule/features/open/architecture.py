@@ -111,10 +111,11 @@ class Architecture:
     family: our family. config: our class of configurations. class_name: the name in transformers. implied: settings of
     ours that it always has, without a field for them. fixed: fields of config.json that are supported only with this
     value, which is also their default. ignored: fields that change no number. ignored_tensors: patterns of tensors that
-    are no weights. prefix: a prefix of tensors' names that files may leave out; it is not written where writes_prefix
-    is false. old_endings: endings of tensors' names in old files, with their new forms. aliases: other names of a
-    tensor that layers share, since files keep it once, under any of its names. computed: tensors that files may have
-    although they follow from the settings, with a function that gives their values.
+    are no weights; LAYERS stands for the number of layers, which the first one beyond them has. prefix: a prefix of
+    tensors' names that files may leave out; it is not written where writes_prefix is false. old_endings: endings of
+    tensors' names in old files, with their new forms. aliases: other names of a tensor that layers share, since files
+    keep it once, under any of its names. computed: tensors that files may have although they follow from the settings,
+    with a function that gives their values.
     """
 
     model_type: str

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError
 from chainrule.features.open.architectures import ARCHITECTURES
-from chainrule.features.open.architectures.bert import BERT, BERT_WITH_PAIRS
-from chainrule.features.open.architectures.bert_kin import DEBERTA_V2, DEBERTA_V2_LM, has_own_head
+from chainrule.features.open.architectures.encoders.bert import BERT, BERT_WITH_PAIRS
+from chainrule.features.open.architectures.encoders.bert_kin import DEBERTA_V2, DEBERTA_V2_LM, has_own_head
 from chainrule.features.open.mapping import Tensors
 from chainrule.features.open.sentence_encoders import dense_parts, output_tensors, with_projection, without_output
 from chainrule.storage.config_json import CONFIG

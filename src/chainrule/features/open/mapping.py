@@ -16,7 +16,7 @@ import numpy as np
 from chainrule.base.bfloat16 import has_nan, widen
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.open.architecture import REQUIRED, SHARING, Rule, Setting
-from chainrule.features.open.network.config import OpenSettings, opened
+from chainrule.features.open.network.config import opened
 from chainrule.features.open.quantised import changed
 from chainrule.features.open.tokens.vocabulary import rows_by_ours
 from chainrule.features.seq2seq.network.config import Seq2SeqConfig
@@ -127,7 +127,9 @@ def read_settings(
 
 def write_settings(architecture: Architecture, config: NetworkConfig | Seq2SeqConfig) -> Json:
     """Return the fields of config.json that say what the network is."""
-    config = _filled_in(config)
+    from chainrule.features.open.network.effects import filled_in
+
+    config = filled_in(config)
     written: Json = {"architectures": [architecture.class_name], "model_type": architecture.model_type}
     for row in architecture.settings:
         if isinstance(row, Rule):
@@ -140,14 +142,22 @@ def write_settings(architecture: Architecture, config: NetworkConfig | Seq2SeqCo
     return {**written, **architecture.fixed}
 
 
-def differences(architecture: Architecture, config: NetworkConfig | Seq2SeqConfig) -> list[str]:
-    """Return our settings that an architecture of others cannot express: those that reading back would change."""
+def differences(
+    architecture: Architecture, config: NetworkConfig | Seq2SeqConfig, written: Json | None = None
+) -> list[str]:
+    """Return our settings that an architecture of others cannot express: those that reading back would change.
+
+    written: the fields of config.json that are read back; None for those that are written.
+    """
+    from chainrule.features.open.network.effects import filled_in
+
     config = config if isinstance(config, Seq2SeqConfig) else opened(config)
     if type(config) is not architecture.config:
         return [f"{architecture.family} as the family"]
-    filled = _filled_in(config)
+    filled = filled_in(config)
     try:
-        back = _filled_in(read_settings(architecture, write_settings(architecture, config), "")[0])
+        written = write_settings(architecture, config) if written is None else written
+        back = filled_in(read_settings(architecture, written, "")[0])
     except ModelFormatError as error:
         return [str(error).removeprefix(f": {CONFIG}: ")]
     pairs = [(each.name, getattr(filled, each.name), getattr(back, each.name)) for each in fields(config)]
@@ -175,57 +185,6 @@ def _in_their_terms(architecture: Architecture, message: str) -> str:
     return f"{theirs.get(ours, ours)}{is_}{rest}".replace(" is None; ", " is null; ", 1)
 
 
-def _filled_in(config: NetworkConfig | Seq2SeqConfig) -> NetworkConfig | Seq2SeqConfig:
-    """Return the same settings, with all defaults filled in, and settings without effect reset to their defaults."""
-    config = config if isinstance(config, Seq2SeqConfig) else opened(config)
-    if not isinstance(config, OpenSettings):
-        return config
-    config = replace(
-        config,
-        norm_epsilon=config.epsilon,
-        key_value_heads=config.key_heads,
-        head_width=config.width_of_heads,
-        feed_forward_width=config.hidden_width,
-        rotary_width=config.rotated_width if config.positions == "rotary" else None,
-        embedding_width=config.input_width,
-        attention_scale=config.width_of_heads**-0.5 if config.attention_scale is None else config.attention_scale,
-        block_groups=None if config.distinct_blocks == config.layers else config.block_groups,
-    )
-    without_effect = {
-        "rotary_base": config.positions != "rotary",
-        "position_offset": config.positions != "learned",
-        "without_biases": not config.biases,
-        "shared_norm": not config.parallel,
-        **dict.fromkeys(("window_every", "full_layers"), config.window is None),
-        "window_rotary_base": config.window is None or config.positions != "rotary",
-        "unrotated_layers": config.positions != "rotary",
-        **dict.fromkeys(
-            ("recurrence_kernel", "recurrence_biases", "kernel_bias", "recurrence_width", "recurrence_heads"),
-            not config.is_stateful,
-        ),
-        **dict.fromkeys(("recurrence_key_heads", "state_width", "step_rank"), not config.is_stateful),
-        **dict.fromkeys(
-            ("feed_forward", "context", "key_value_heads", "head_width", "attention_scale"), not config.has_feed_forward
-        ),
-        "feed_forward_width": not config.has_feed_forward and "rwkv_channels" not in config.mixers,
-        "gains_above_one": not config.norm_gain,
-        **dict.fromkeys(("full_head_width", "full_key_value_heads", "keys_as_values"), config.window is None),
-        "wide_shared_blocks": not config.shared_key_layers,
-        "rotary_turning": config.positions != "rotary",
-        "joint_query_key_norm": not config.query_key_norm,
-        **dict.fromkeys(("chosen_experts", "normalised_experts", "router_bias", "expert_width"), not config.experts),
-        "distance_limit": not config.distance_buckets,
-        **dict.fromkeys(("rotary_divisors", "rotary_long_divisors"), config.rotary_scaling != "longrope"),
-        "rotary_amplitude": config.rotary_scaling not in ("yarn", "longrope"),
-        "rotary_factor": config.rotary_scaling == "none",
-        "rotary_whole_pairs": config.rotary_scaling != "yarn",
-        "rotary_trained_context": config.rotary_scaling in ("none", "linear"),
-        **dict.fromkeys(("rotary_low_factor", "rotary_high_factor"), config.rotary_scaling not in ("llama3", "yarn")),
-    }
-    defaults: Json = {each.name: each.default for each in fields(config)}
-    return replace(config, **{name: defaults[name] for name, is_idle in without_effect.items() if is_idle})
-
-
 class Tensors:
     """The tensors of a checkpoint that are weights, by their full names."""
 
@@ -235,6 +194,8 @@ class Tensors:
         self._aliases = dict(architecture.aliases)
         self._whole: set[str] = set()  # names of tensors that were found to hold numbers
         self.names: dict[str, str] = {}  # as they are in the file
+        layers = str(self.config.get("num_hidden_layers"))
+        ignored = [pattern.replace("LAYERS", layers) for pattern in architecture.ignored_tensors]
         prefix, own = architecture.prefix, {name for row in architecture.tensors for name in row.names(0)}
         own |= {other for others in architecture.aliases.values() for other in others}
         for name in checkpoint.tensors:
@@ -243,7 +204,7 @@ class Tensors:
                 full = full.removesuffix(old) + new if full.endswith(old) else full
             if prefix and full not in own and not full.startswith(prefix):
                 full = prefix + full
-            if any(re.fullmatch(pattern, full) for pattern in architecture.ignored_tensors):
+            if any(re.fullmatch(pattern, full) for pattern in ignored):
                 continue
             if full in self.names:
                 raise ModelFormatError(f"{checkpoint.files[name]}: has the tensor {full!r} with and without {prefix!r}")
@@ -355,8 +316,10 @@ def untied(
         after = own
     else:
         after = config
+    if not differing:
+        return after, {}, []
     before, now = (write_settings(architecture, each) for each in (config, after))
-    changes = {name: value for name, value in now.items() if differing and before.get(name) != value}
+    changes = {name: value for name, value in now.items() if before.get(name) != value}
     return (
         after,
         changes,

@@ -20,24 +20,38 @@ if TYPE_CHECKING:
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"  # types of layers
 _SCALINGS = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
-_FIELDS = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "original_max_position_embeddings")
+_GROWTH, _TRAINED = "llama_4_scaling_beta", "original_max_position_embeddings"
+_FIELDS = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", _TRAINED)
 
 
-def rotary(*, share: float = 1.0, base: float = 10_000.0, local: str | None = None) -> Rule:
+def rotary(
+    *,
+    share: float = 1.0,
+    base: float = 10_000.0,
+    local: str | None = None,
+    grows: bool = False,
+    usual: Json | None = None,
+) -> Rule:
     """Return the rule of rotary positions.
 
     share: of a head that is rotated, where config.json does not say; base: likewise. local: the field that transformers
-    4 has for the base of layers with windows, where these have a different base.
+    4 has for the base of layers with windows, where these have a different base. grows: whether queries may grow with
+    their positions. usual: the parameters where config.json has none.
     """
 
     def read(config: Json) -> Json:
-        parameters, own = _parameters(config), None
+        parameters, own = _parameters(config) or usual or {}, None
+        if parameters.get(_GROWTH) and not grows:
+            raise ValueError(f"{_GROWTH} is {parameters[_GROWTH]!r}, which is not supported here; expected none")
         nested = {kind: values for kind, values in parameters.items() if isinstance(values, dict)}
         if nested:
             if local is None or nested.keys() > {_FULL, _SLIDING} or _FULL not in nested:
                 raise ValueError(f"parameters for {', '.join(nested)} are not supported here")
             parameters, own = nested[_FULL], nested.get(_SLIDING, {})
         settings = _read_scaling(config, parameters, share=share, base=base)
+        if grows:
+            trained = parameters.get(_TRAINED) or config.get("max_position_embeddings")
+            settings |= {"query_growth": float(parameters.get(_GROWTH) or 0), "rotary_trained_context": trained}
         if local is not None:
             own = {} if own is None else own
             if own.get("rope_type", "default") != "default":
@@ -49,6 +63,9 @@ def rotary(*, share: float = 1.0, base: float = 10_000.0, local: str | None = No
 
     def write(config: OpenSettings) -> Json:
         written = _write_scaling(config, is_partial=share != 1 or config.rotary_width is not None)
+        if grows:
+            growth = {_GROWTH: config.query_growth, _TRAINED: config.rotary_trained_context}
+            written["rope_parameters"] = {**written["rope_parameters"], **growth}
         if local is None:
             return written
         window = config.rotary_base if config.window_rotary_base is None else config.window_rotary_base
@@ -91,7 +108,7 @@ def _read_scaling(config: Json, given: Json, *, share: float, base: float) -> Js
     if kind == "linear":
         return settings
     longest: Any = config.get("max_position_embeddings")
-    stated = [source.get("original_max_position_embeddings") for source in (config, given)]
+    stated = [source.get(_TRAINED) for source in (config, given)]
     trained: Any = next((value for value in stated if value), longest)
     settings["rotary_trained_context"] = trained
     if kind == "llama3":
@@ -140,7 +157,7 @@ def _write_scaling(config: OpenSettings, *, is_partial: bool) -> Json:
     theta: Json = {"rope_theta": config.rotary_base}
     if is_partial:
         theta["partial_rotary_factor"] = config.rotated_width / config.width_of_heads
-    kind, trained = config.rotary_scaling, {"original_max_position_embeddings": config.rotary_trained_context}
+    kind, trained = config.rotary_scaling, {_TRAINED: config.rotary_trained_context}
     if kind == "none":
         return {**theta, "rope_scaling": None, "rope_parameters": {"rope_type": "default", **theta}}
     scaling: Json = {"rope_type": kind, "factor": config.rotary_factor}

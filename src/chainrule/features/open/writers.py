@@ -10,7 +10,7 @@ from chainrule.features.open.adapters import CONFIG as PEFT_CONFIG
 from chainrule.features.open.adapters import WEIGHTS, export_peft
 from chainrule.features.open.exporting import export_model, export_pair
 from chainrule.features.open.gguf.adapters import export_gguf_adapter
-from chainrule.features.open.gguf.file import write_gguf
+from chainrule.features.open.gguf.output import in_float32, write_gguf
 from chainrule.models.any_model import check_kind
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.model_card import model_card
@@ -96,7 +96,8 @@ def write_gguf_adapter(model: AnyModel, path: Path, settings: None, *, overwrite
     check_new_file(path, overwrite=overwrite)
     network, origin = parts.engine.network, parts.record.get("hugging_face")
     said = parts.record["adapter"]
-    write_gguf(path, *export_gguf_adapter(network.config, origin, adapter_arrays(network), said))
+    metadata, tensors = export_gguf_adapter(network.config, origin, adapter_arrays(network), said)
+    write_gguf(path, metadata, {name: in_float32(tensor) for name, tensor in tensors.items()})
 
 
 def _adapted_parts(model: AnyModel) -> ModelParts:

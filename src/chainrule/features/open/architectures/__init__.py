@@ -1,10 +1,12 @@
 """The architectures of transformers that can be opened and written, each as two tables; relatives share a file."""
 
 from chainrule.features.open.architecture import Architecture
-from chainrule.features.open.architectures.bart import BART, M2M_100, MBART
-from chainrule.features.open.architectures.bert import (
+from chainrule.features.open.architectures.cohere import COHERE, COHERE2, GLM, GLM4
+from chainrule.features.open.architectures.deepseek import DEEPSEEK_V2, DEEPSEEK_V3
+from chainrule.features.open.architectures.encoders.bert import (
     BERT,
     BERT_WITH_PAIRS,
+    CAMEMBERT,
     DISTILBERT,
     ELECTRA,
     MODERNBERT,
@@ -12,12 +14,13 @@ from chainrule.features.open.architectures.bert import (
     ROBERTA,
     XLM_ROBERTA,
 )
-from chainrule.features.open.architectures.bert_kin import ALBERT, DEBERTA_V2, DEBERTA_V2_LM
-from chainrule.features.open.architectures.cohere import COHERE, COHERE2, GLM, GLM4
+from chainrule.features.open.architectures.encoders.bert_kin import ALBERT, DEBERTA_V2, DEBERTA_V2_LM
+from chainrule.features.open.architectures.encoders.rotated import EUROBERT, GTE, JINA3, NOMIC_BERT
 from chainrule.features.open.architectures.gemma import GEMMA, GEMMA2, GEMMA3
 from chainrule.features.open.architectures.gemma4 import GEMMA4
 from chainrule.features.open.architectures.gpt import BLOOM, FALCON, GPT2, GPT_NEO, GPT_NEOX, GPTJ, OPT
 from chainrule.features.open.architectures.gpt_oss import GPT_OSS
+from chainrule.features.open.architectures.hybrids import FALCON_H1, GRANITE4, NEMOTRON_H
 from chainrule.features.open.architectures.llama import (
     ERNIE4_5,
     GRANITE,
@@ -30,11 +33,14 @@ from chainrule.features.open.architectures.llama import (
     QWEN3_MOE,
     SMOLLM3,
 )
-from chainrule.features.open.architectures.marian import MARIAN
-from chainrule.features.open.architectures.olmo import EXAONE4, OLMO, OLMO2, OLMO3
+from chainrule.features.open.architectures.llama_kin import ARCEE, HELIUM, INTERNLM3, MINISTRAL3, NEMOTRON, SEED_OSS
+from chainrule.features.open.architectures.olmo import EXAONE4, OLMO, OLMO2, OLMO3, OLMOE
+from chainrule.features.open.architectures.pairs.bart import BART, M2M_100, MBART
+from chainrule.features.open.architectures.pairs.marian import MARIAN
+from chainrule.features.open.architectures.pairs.t5 import MT5, T5
 from chainrule.features.open.architectures.phi import PHI, PHI3, STABLELM, STARCODER2
-from chainrule.features.open.architectures.recurrent import LFM2, MAMBA, MAMBA2, QWEN3_5, RWKV
-from chainrule.features.open.architectures.t5 import MT5, T5
+from chainrule.features.open.architectures.recurrent import FALCON_MAMBA, LFM2, MAMBA, MAMBA2, QWEN3_5, RWKV
+from chainrule.features.open.architectures.shared_experts import GLM4_MOE, QWEN2_MOE
 
 ARCHITECTURES: dict[str, Architecture] = {
     architecture.model_type: architecture
@@ -54,11 +60,19 @@ ARCHITECTURES: dict[str, Architecture] = {
         OLMO,
         OLMO2,
         OLMO3,
+        OLMOE,
         GRANITE,
         STARCODER2,
         STABLELM,
         MIXTRAL,
+        QWEN2_MOE,
         QWEN3_MOE,
+        GLM4_MOE,
+        DEEPSEEK_V2,
+        DEEPSEEK_V3,
+        GRANITE4,
+        FALCON_H1,
+        NEMOTRON_H,
         GPT_OSS,
         COHERE,
         COHERE2,
@@ -72,9 +86,16 @@ ARCHITECTURES: dict[str, Architecture] = {
         LFM2,
         MAMBA,
         MAMBA2,
+        FALCON_MAMBA,
         RWKV,
         QWEN3_5,
         NANOCHAT,
+        ARCEE,
+        SEED_OSS,
+        HELIUM,
+        INTERNLM3,
+        MINISTRAL3,
+        NEMOTRON,
         GPT_NEOX,
         OPT,
         GPT_NEO,
@@ -82,9 +103,14 @@ ARCHITECTURES: dict[str, Architecture] = {
         DISTILBERT,
         ROBERTA,
         XLM_ROBERTA,
+        CAMEMBERT,
         MPNET,
         ELECTRA,
         MODERNBERT,
+        EUROBERT,
+        NOMIC_BERT,
+        GTE,
+        JINA3,
         ALBERT,
         DEBERTA_V2,
         MARIAN,

@@ -28,7 +28,9 @@ from chainrule.features.open.network.config import OpenSettings, OpenTransformer
 from chainrule.features.open.positions import ROPE, SLIDING_WINDOW, layer_types
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from chainrule.neural.config.transformer import BiasedPart
 
     Json = dict[str, Any]
 
@@ -36,21 +38,29 @@ _BLOCK, _LAYER = "encoder.blocks.{layer}.", "model.layers.{layer}."
 _ATTENTION = tuple(f"{_LAYER}self_attn.{name}_proj" for name in "qkv")
 
 
-def _read_biases(config: Json) -> Json:
-    attention, feed_forward = config.get("attention_bias", False), config.get("mlp_bias", False)
-    without = [] if attention else ["query_key_value", "attention_out"]
-    without += [] if feed_forward else ["feed_forward"]
-    return {"biases": attention or feed_forward, "without_biases": tuple(without) if attention or feed_forward else ()}
+def biases(parts: Mapping[BiasedPart, tuple[str, bool]], *, of_norms: bool = False) -> Rule:
+    """Return the rule of biases. parts: of each that may have some, the field, and its default. of_norms: whether
+    norms have some, whatever else has.
+    """
+
+    def read(config: Json) -> Json:
+        has = {part: bool(config.get(*parts[part])) if part in parts else False for part in PARTS}
+        without = tuple(part for part in PARTS if not has[part])
+        are_there = of_norms or any(has.values())
+        return {"biases": are_there, "without_biases": without if are_there else ()}
+
+    def write(config: OpenSettings) -> Json:
+        return {field: config.has_biases(part) for part, (field, _) in parts.items()}
+
+    return Rule(tuple(dict.fromkeys(field for field, _ in parts.values())), read, write)
 
 
-def _write_biases(config: OpenSettings) -> Json:
-    return {"attention_bias": config.has_biases("attention_out"), "mlp_bias": config.has_biases("feed_forward")}
+PARTS: tuple[BiasedPart, ...] = ("query_key_value", "attention_out", "feed_forward")
+_OF_ATTENTION, _OF_FED = ("attention_bias", False), ("mlp_bias", False)
+BIASES = biases({"query_key_value": _OF_ATTENTION, "attention_out": _OF_ATTENTION, "feed_forward": _OF_FED})
 
 
-_BIASES = Rule(("attention_bias", "mlp_bias"), _read_biases, _write_biases)
-
-
-def _settings(activation: str, activations: Mapping[str, str]) -> tuple[Setting | Rule, ...]:
+def settings(activation: str, activations: Mapping[str, str]) -> tuple[Setting | Rule, ...]:
     """Return the rows of settings.
 
     activation: that of files which do not say. activations: ours, by the names that files have.
@@ -70,7 +80,7 @@ def _settings(activation: str, activations: Mapping[str, str]) -> tuple[Setting 
     )
 
 
-_SETTINGS = _settings("silu", GATED)
+_SETTINGS = settings("silu", GATED)
 
 LLAMA = Architecture(
     model_type="llama",
@@ -78,7 +88,7 @@ LLAMA = Architecture(
     family="transformer",
     config=OpenTransformerConfig,
     implied={"norm": "rms", "norm_gain": True, "embedding_norm": False, "query_key_norm": False},
-    settings=(*_SETTINGS, _BIASES),
+    settings=(*_SETTINGS, BIASES),
     tensors=(
         Tensor("embedding.weight", "model.embed_tokens.weight", by_token=True),
         Tensor(_BLOCK + "norms.0.weight", _LAYER + "input_layernorm.weight"),
@@ -99,22 +109,28 @@ MISTRAL = replace(
     class_name="MistralForCausalLM",
     settings=(*_SETTINGS, SLIDING_WINDOW),
 )
-_QWEN_LAYERS = layer_types(
-    lambda config, layer: bool(config.get("use_sliding_window")) and layer >= config.get("max_window_layers", 28),
-    *("use_sliding_window", "max_window_layers"),
-)
 
 
-def _read_qwen_layers(config: Json) -> Json:
-    """Return the kinds of the layers: without use_sliding_window, transformers ignores sliding_window."""
-    return _QWEN_LAYERS.read(config if config.get("use_sliding_window") else {**config, "sliding_window": None})
+def qwen_layers(has_window: Callable[[Json, int], bool]) -> Rule:
+    """Return the rule of layers with windows: without use_sliding_window, transformers ignores sliding_window.
+
+    has_window: whether a layer has one, where config.json has no layer_types.
+    """
+    types = layer_types(
+        lambda config, layer: bool(config.get("use_sliding_window")) and has_window(config, layer),
+        *("use_sliding_window", "max_window_layers"),
+    )
+
+    def read(config: Json) -> Json:
+        return types.read(config if config.get("use_sliding_window") else {**config, "sliding_window": None})
+
+    def write(config: OpenSettings) -> Json:
+        return {"use_sliding_window": config.window is not None, **types.write(config)}
+
+    return Rule(types.fields, read, write)
 
 
-def _write_qwen_layers(config: OpenSettings) -> Json:
-    return {"use_sliding_window": config.window is not None, **_QWEN_LAYERS.write(config)}
-
-
-QWEN_LAYERS = Rule(_QWEN_LAYERS.fields, _read_qwen_layers, _write_qwen_layers)
+QWEN_LAYERS = qwen_layers(lambda config, layer: layer >= config.get("max_window_layers", 28))
 
 QWEN2 = replace(
     LLAMA,
@@ -127,10 +143,10 @@ QWEN2 = replace(
 
 def with_head_width(width: int, rows: tuple[Setting | Rule, ...] = _SETTINGS) -> tuple[Setting | Rule, ...]:
     """Return the same settings, with another width of heads where config.json does not say."""
-    return tuple(Setting("head_dim", "head_width", width) if _is_of(row, "head_dim") else row for row in rows)
+    return tuple(Setting("head_dim", "head_width", width) if is_of(row, "head_dim") else row for row in rows)
 
 
-def _is_of(row: Setting | Rule, name: str) -> bool:
+def is_of(row: Setting | Rule, name: str) -> bool:
     return isinstance(row, Setting) and row.theirs == name
 
 
@@ -145,14 +161,15 @@ QWEN3 = replace(
     model_type="qwen3",
     class_name="Qwen3ForCausalLM",
     implied={**LLAMA.implied, "query_key_norm": True},
-    settings=(*with_head_width(128), _BIASES, QWEN_LAYERS),
+    settings=(*with_head_width(128), BIASES, QWEN_LAYERS),
     tensors=(*LLAMA.tensors, *QUERY_KEY_GAINS),
 )
 
 _FEED_FORWARD = _BLOCK + "feed_forward."
+NAMES = ("gate_proj", "up_proj", "down_proj")
 
 
-def with_experts(gate: str, expert: str, names: tuple[str, str, str]) -> tuple[Tensor, ...]:
+def with_experts(gate: str, expert: str, names: Sequence[str] = NAMES) -> tuple[Tensor, ...]:
     """Return the tensors of a LLaMA with experts.
 
     gate: the router's name. names: of a gate, what it multiplies, and down.
@@ -181,15 +198,36 @@ MIXTRAL = replace(
 )
 
 
-def _read_experts(config: Json) -> Json:
-    if config.get("decoder_sparse_step", 1) != 1 or config.get("mlp_only_layers"):
-        raise ValueError("layers without experts between those with them are not supported")
-    count = config.get("num_experts", config.get("num_local_experts", 128))
-    return {"experts": count, "feed_forward_width": config.get("moe_intermediate_size", 768)}
+# With a plain feed-forward layer in some layers.
+WITH_DENSE_LAYERS = (
+    *with_experts("mlp.gate", "mlp.experts.{expert}"),
+    *(row for row in LLAMA.tensors if row.ours.startswith(_FEED_FORWARD)),
+)
+_SPARSE = (
+    *("num_experts", "num_local_experts", "moe_intermediate_size", "intermediate_size", "decoder_sparse_step"),
+    "mlp_only_layers",
+)
 
 
-def _write_experts(config: OpenSettings) -> Json:
-    return {"num_experts": config.experts, "moe_intermediate_size": config.hidden_width}
+def sparse(count: int, width: int, dense: int) -> Rule:
+    """Return the rule of experts, and of layers without them, by their defaults: how many there are, and widths."""
+
+    def read(config: Json) -> Json:
+        step, only = config.get("decoder_sparse_step", 1), config.get("mlp_only_layers") or ()
+        layers = tuple(layer for layer in range(config["num_hidden_layers"]) if (layer + 1) % step or layer in only)
+        return {
+            "experts": config.get("num_experts", config.get("num_local_experts", count)),
+            "feed_forward_width": config.get("moe_intermediate_size", width),
+            "dense_layers": layers,
+            "dense_width": config.get("intermediate_size", dense) if layers else None,
+        }
+
+    def write(config: OpenSettings) -> Json:
+        dense_width = {"intermediate_size": config.dense_width} if config.dense_layers else {}
+        sizes = {"num_experts": config.experts, "moe_intermediate_size": config.hidden_width}
+        return {**sizes, **dense_width, "decoder_sparse_step": 1, "mlp_only_layers": list(config.dense_layers)}
+
+    return Rule(_SPARSE, read, write)
 
 
 QWEN3_MOE = replace(
@@ -197,20 +235,13 @@ QWEN3_MOE = replace(
     model_type="qwen3_moe",
     class_name="Qwen3MoeForCausalLM",
     settings=(
-        *(row for row in QWEN3.settings if not _is_of(row, "intermediate_size")),
+        *(row for row in QWEN3.settings if not is_of(row, "intermediate_size")),
         Setting("num_experts_per_tok", "chosen_experts", 8),
         Setting("norm_topk_prob", "normalised_experts", False),
-        Rule(
-            ("num_experts", "num_local_experts", "moe_intermediate_size", "decoder_sparse_step", "mlp_only_layers"),
-            _read_experts,
-            _write_experts,
-        ),
+        sparse(128, 768, 6144),
     ),
-    tensors=(
-        *with_experts("mlp.gate", "mlp.experts.{expert}", ("gate_proj", "up_proj", "down_proj")),
-        *QUERY_KEY_GAINS,
-    ),
-    ignored=(*MIXTRAL.ignored, "intermediate_size"),
+    tensors=(*WITH_DENSE_LAYERS, *QUERY_KEY_GAINS),
+    ignored=MIXTRAL.ignored,
 )
 
 
@@ -234,10 +265,10 @@ SMOLLM3 = replace(
     class_name="SmolLM3ForCausalLM",
     settings=(
         *(
-            Setting("tie_word_embeddings", "tied", True) if _is_of(row, "tie_word_embeddings") else row
+            Setting("tie_word_embeddings", "tied", True) if is_of(row, "tie_word_embeddings") else row
             for row in _SETTINGS
         ),
-        _BIASES,
+        BIASES,
         QWEN_LAYERS,
         Rule(("no_rope_layers", "no_rope_layer_interval"), _read_unrotated, _write_unrotated),
     ),
@@ -267,7 +298,7 @@ ERNIE4_5 = replace(
     class_name="Ernie4_5ForCausalLM",
     settings=(
         *(
-            Setting("tie_word_embeddings", "tied", True) if _is_of(row, "tie_word_embeddings") else row
+            Setting("tie_word_embeddings", "tied", True) if is_of(row, "tie_word_embeddings") else row
             for row in with_head_width(128)
         ),
         Setting("use_bias", "biases", False),
@@ -290,7 +321,7 @@ NANOCHAT = Architecture(
     config=OpenTransformerConfig,
     implied={"norm": "rms", "norm_gain": False, "embedding_norm": True, "query_key_norm": True, "biases": False},
     settings=(
-        *_settings("relu2", ACTIVATIONS),
+        *settings("relu2", ACTIVATIONS),
         Rule(("final_logit_softcapping",), _read_cap, lambda config: {"final_logit_softcapping": config.logit_cap}),
     ),
     tensors=(

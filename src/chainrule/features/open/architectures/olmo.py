@@ -1,8 +1,8 @@
 """OLMo (Groeneveld et al. 2024): LayerNorm without gains. OLMo 2 and 3, and EXAONE 4: norms after sub-layers only.
 
-OLMo 2 (Team OLMo 2025) normalises all heads of queries together, and those of keys. OLMo 3 has a window in three of
-four layers, and scaled positions in the others. EXAONE 4 (LG 2025) normalises each head, and where there are windows,
-the other layers have no positions.
+OLMoE (Muennighoff et al. 2024) has experts, and norms first. It and OLMo 2 (Team OLMo 2025) normalise all heads of
+queries together, and those of keys. OLMo 3 has a window in three of four layers, and scaled positions in the others.
+EXAONE 4 (LG 2025) normalises each head, and where there are windows, the other layers have no positions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.features.open.architecture import Rule, Setting, Tensor
-from chainrule.features.open.architectures.llama import LLAMA, QUERY_KEY_GAINS
+from chainrule.features.open.architectures.llama import LLAMA, MIXTRAL, QUERY_KEY_GAINS, with_experts
 from chainrule.features.open.positions import every, layer_types, rotary
 
 if TYPE_CHECKING:
@@ -32,6 +32,23 @@ OLMO = replace(
     settings=tuple(row for row in LLAMA.settings if not isinstance(row, Setting) or row.ours != "norm_epsilon"),
     tensors=tuple(row for row in LLAMA.tensors if "norm" not in row.ours),
     fixed={"clip_qkv": None},
+)
+
+OLMOE = replace(
+    LLAMA,
+    model_type="olmoe",
+    class_name="OlmoeForCausalLM",
+    implied={**LLAMA.implied, "query_key_norm": True, "joint_query_key_norm": True},
+    settings=(
+        *(row for row in LLAMA.settings if not isinstance(row, Setting) or row.ours != "norm_epsilon"),
+        Setting("rms_norm_eps", "norm_epsilon", 1e-5),
+        Setting("num_experts", "experts", 64),
+        Setting("num_experts_per_tok", "chosen_experts", 8),
+        Setting("norm_topk_prob", "normalised_experts", False),
+    ),
+    tensors=(*with_experts("mlp.gate", "mlp.experts.{expert}"), *QUERY_KEY_GAINS),
+    fixed={"clip_qkv": None},
+    ignored=MIXTRAL.ignored,
 )
 
 OLMO2 = replace(

@@ -1,5 +1,5 @@
 """Models whose blocks carry a state from token to token: LFM2 (Liquid AI 2025), Mamba and Mamba-2 (Gu and Dao
-2023, 2024), RWKV 4 (Peng et al. 2023), Qwen 3.5.
+2023, 2024), Falcon Mamba (TII 2024), RWKV 4 (Peng et al. 2023), Qwen 3.5.
 
 LFM2 has short convolutions in most layers, and attention in the others. Mamba has neither attention nor feed-forward
 layers. A layer of RWKV is two blocks here, each with a state of its own. Qwen 3.5 (2026) has the gated delta rule in
@@ -202,11 +202,25 @@ MAMBA = Architecture(
 )
 
 
-def _read_heads(config: Json) -> Json:
+FALCON_MAMBA = replace(
+    MAMBA,
+    model_type="falcon_mamba",
+    class_name="FalconMambaForCausalLM",
+    settings=(*MAMBA.settings, Setting("mixer_rms_eps", "selection_epsilon", 1e-6)),
+    ignored=(*MAMBA.ignored, "use_falcon_mambapy"),
+)
+
+
+def check_steps(config: Json) -> None:
+    """Raise ValueError where steps have limits."""
     low, high = config.get("time_step_limit") or (0.0, math.inf)
     high = math.inf if isinstance(high, dict) else high  # transformers' spelling of infinity
     if (low, high) != (0.0, math.inf):
         raise ValueError(f"{low} and {high} are not supported; expected 0 and infinity")
+
+
+def _read_heads(config: Json) -> Json:
+    check_steps(config)
     width, heads = int(config.get("expand", 2) * config["hidden_size"]), config.get("num_heads", 128)
     if heads * config.get("head_dim", 64) != width:
         raise ValueError(
@@ -224,6 +238,26 @@ def _write_heads(config: OpenSettings) -> Json:
     return {"expand": width / config.width, "num_heads": heads, "head_dim": width // heads}
 
 
+def mamba2_heads(mixer: str) -> tuple[Tensor, ...]:
+    """Return the tensors that Mamba-2 has for heads. mixer: what their names begin with."""
+    return (
+        Tensor(_BLOCK + "recurrence.step_bias", mixer + "dt_bias"),
+        Tensor(_DECAY, mixer + "A_log"),
+        Tensor(_BLOCK + "recurrence.gain", mixer + "norm.weight"),
+    )
+
+
+def mamba2(mixer: str) -> tuple[Tensor, ...]:
+    """Return the tensors of Mamba-2 in a block. mixer: as above."""
+    return (
+        *weight_and_bias(_BLOCK + "recurrence.into", mixer + "in_proj"),
+        *weight_and_bias(_BLOCK + "recurrence.convolution", mixer + "conv1d"),
+        Tensor(_BLOCK + "recurrence.skip", mixer + "D"),
+        *weight_and_bias(_BLOCK + "recurrence.out", mixer + "out_proj"),
+        *mamba2_heads(mixer),
+    )
+
+
 MAMBA2 = replace(
     MAMBA,
     model_type="mamba2",
@@ -236,9 +270,7 @@ MAMBA2 = replace(
     ),
     tensors=(
         *(row for row in MAMBA.tensors if not row.ours.startswith((_SELECTION, _STEP, _DECAY))),
-        Tensor(_BLOCK + "recurrence.step_bias", _MIXER + "dt_bias"),
-        Tensor(_DECAY, _MIXER + "A_log"),
-        Tensor(_BLOCK + "recurrence.gain", _MIXER + "norm.weight"),
+        *mamba2_heads(_MIXER),
     ),
     ignored=(*MAMBA.ignored, "chunk_size", "time_step_rank", "intermediate_size"),
 )

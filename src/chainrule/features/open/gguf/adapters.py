@@ -15,9 +15,10 @@ from chainrule.base.bfloat16 import widen
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.open.adapters import Adapter, to_ours, to_theirs
 from chainrule.features.open.exporting import architecture_for
-from chainrule.features.open.gguf.changes import transposed
+from chainrule.features.open.gguf.changes import TRANSPOSED
 from chainrule.features.open.gguf.file import is_gguf, open_gguf, read_header
-from chainrule.features.open.gguf.kinds import BLOCK, KINDS
+from chainrule.features.open.gguf.kind import BLOCK
+from chainrule.features.open.gguf.kinds import KINDS
 from chainrule.features.open.gguf.reading import deinterleave_rotary
 from chainrule.features.open.network.config import opened
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-    from chainrule.features.open.gguf.kinds import Kind
+    from chainrule.features.open.gguf.kind import Kind
     from chainrule.neural.config import NetworkConfig
 
     Json = dict[str, Any]
@@ -128,7 +129,7 @@ def _stems(kind: Kind) -> dict[str, str]:
     return {
         part: stem
         for part, stem in {**BLOCK, **kind.names}.items()
-        if "{" not in stem and "#" not in stem and kind.changes.get(part, transposed) is transposed
+        if "{" not in stem and "#" not in stem and kind.changes.get(part, TRANSPOSED) is TRANSPOSED
     }
 
 

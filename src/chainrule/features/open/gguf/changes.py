@@ -1,12 +1,13 @@
-"""What llama.cpp's converter changed in tensors, undone; and fields of config.json that a GGUF file does not have.
+"""What llama.cpp's converter changes in tensors, both ways; and fields of config.json that a GGUF file does not have.
 
-A `Change` takes a tensor; a `More` takes a config.json so far, from which it may take fields away, and the file's
-tensors, and returns further fields.
+A `More` takes a config.json so far, from which it may take fields away, and the file's tensors, and returns further
+fields.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +21,21 @@ if TYPE_CHECKING:
     from chainrule.features.open.gguf.file import Tensors
 
     Json = dict[str, Any]
-    Change = Callable[[ndarray, Json], ndarray]  # given a config.json
     More = Callable[[Json, Tensors], Json]
+
+
+class Change(NamedTuple):
+    """A change of a tensor. read: from a GGUF file's to Hugging Face's, by config.json; write: the inverse."""
+
+    read: Callable[[ndarray, Json], ndarray]
+    write: Callable[[ndarray, Json], ndarray]
+
+
+class Join(NamedTuple):
+    """Parts of a tensor. read: from those in a GGUF file to one of Hugging Face's; write: the inverse."""
+
+    read: Callable[[list[ndarray]], ndarray]
+    write: Callable[[ndarray], list[ndarray]]
 
 
 def query_scale(large: int) -> More:
@@ -78,6 +92,74 @@ def of_falcon(config: Json, tensors: Tensors) -> Json:
     is_new = has_two or config.get("num_kv_heads") != 1
     said: Json = {"new_decoder_architecture": is_new, "multi_query": not is_new, "alibi": False}
     return {**said, "num_ln_in_parallel_attn": 1 + has_two if is_new else None, "bias": "blk.0.ffn_up.bias" in tensors}
+
+
+def of_seed(config: Json, tensors: Tensors) -> Json:
+    """Return which layers have biases."""
+    names = {"attention_bias": "attn_q", "attention_out_bias": "attn_output"}
+    return {field: f"blk.0.{name}.bias" in tensors for field, name in names.items()}
+
+
+def of_ministral(config: Json, tensors: Tensors) -> Json:
+    """Return the growth of queries, among the parameters of positions."""
+    growth = {"llama_4_scaling_beta": config.pop("llama_4_scaling_beta", 0.0)}
+    length = config.pop("original_max_position_embeddings", None)
+    growth |= {} if length is None else {"original_max_position_embeddings": length}
+    return {"rope_scaling": {"rope_type": "default", **growth, **(config.pop("rope_scaling", None) or {})}}
+
+
+def of_qwen2moe(config: Json, tensors: Tensors) -> Json:
+    config.pop("attention_bias", None)
+    return {"qkv_bias": "blk.0.attn_q.bias" in tensors, "norm_topk_prob": False}
+
+
+def of_glm4moe(config: Json, tensors: Tensors) -> Json:
+    return {"use_qk_norm": "blk.0.attn_q_norm.weight" in tensors}
+
+
+def _by_heads(config: Json) -> list[int]:
+    """Return the heads of keys in each layer, of which those without attention have none."""
+    heads = config.pop("num_key_value_heads", None)
+    own = heads if isinstance(heads, list) else [heads or 0] * config["num_hidden_layers"]
+    config["num_key_value_heads"] = max(own, default=0) or None
+    return own
+
+
+def of_granite4(config: Json, tensors: Tensors) -> Json:
+    """Return Granite 4's layers: those without heads of keys are Mamba-2."""
+    inner = config.pop("ssm.inner_size", 2 * config["hidden_size"])
+    types = ["full_attention" if own else "linear_attention" for own in _by_heads(config)]
+    said: Json = {"layer_types": types, "mamba_d_head": "auto", "num_local_experts": 0}
+    said["mamba_n_heads"] = config.get("mamba_n_heads", 1)
+    if config.pop("position_embedding_type", True):
+        said["position_embedding_type"] = "rope"
+    else:
+        config.pop("rope_theta", None)
+        config.pop("partial_rotary_factor", None)
+    return {**said, "mamba_expand": inner / config["hidden_size"]}
+
+
+def of_nemotron_h(config: Json, tensors: Tensors) -> Json:
+    """Return what each block of Nemotron-H is, by its tensors."""
+    config.pop("rope_theta", None)
+    inner, heads = config.pop("ssm.inner_size", 0), config.get("mamba_num_heads") or 1
+    _by_heads(config)
+    widths, layers = config.pop("intermediate_size", 0), config.pop("num_hidden_layers")
+    kinds = {"ssm_in": "linear_attention", "attn_q": "full_attention", "ffn_up": "mlp"}
+    types = [
+        next((kind for name, kind in kinds.items() if f"blk.{layer}.{name}.weight" in tensors), "moe")
+        for layer in range(layers)
+    ]
+    return {
+        "layers_block_type": types,
+        "intermediate_size": max(widths) if isinstance(widths, list) else widths,
+        "mamba_head_dim": inner // heads,
+        "use_bias": "blk.0.ssm_in.bias" in tensors,
+    }
+
+
+def of_rotated(config: Json, tensors: Tensors) -> Json:
+    return {}
 
 
 def of_yarn(config: Json, tensors: Tensors) -> Json:
@@ -159,24 +241,37 @@ def as_it_is(config: Json, tensors: Tensors) -> Json:
     return {"architectures": ["BertModel"], "hidden_act": "gelu"}
 
 
-def as_convolution(rows: ndarray, config: Json) -> ndarray:
+def _as_convolution(rows: ndarray, config: Json) -> ndarray:
     return rows[:, None] if rows.ndim == 2 else rows
 
 
-def flat(array: ndarray, config: Json) -> ndarray:
-    return array.reshape(-1)
+def _as_rows(kernel: ndarray, config: Json) -> ndarray:
+    return kernel[:, 0] if kernel.ndim == 3 else kernel
 
 
-def transposed(matrix: ndarray, config: Json) -> ndarray:
-    return matrix.T
+ONE_ROW = Change(lambda row, config: row[None] if row.ndim == 1 else row, lambda row, config: row.reshape(-1))
+ONE_ON_THE_OTHER = Join(np.concatenate, lambda array: np.split(array, 2))
+CONVOLUTION = Change(_as_convolution, _as_rows)
+FLAT = Change(lambda array, config: array.reshape(-1), lambda array, config: array[:, None])
+TRANSPOSED = Change(lambda matrix, config: matrix.T, lambda matrix, config: matrix.T)
 
 
-def matrices_transposed(matrices: ndarray, config: Json) -> ndarray:
+def _by_groups(gains: ndarray, config: Json) -> ndarray:
+    return gains.reshape(config.get("n_groups") or config.get("mamba_n_groups") or 1, -1)
+
+
+IN_GROUPS = Change(lambda gains, config: gains.reshape(-1), _by_groups)
+
+
+def _matrices_transposed(matrices: ndarray, config: Json) -> ndarray:
     """Return matrices transposed, (E, D, I) -> (E, I, D), or a vector for each expert unchanged."""
     return matrices.swapaxes(1, 2) if matrices.ndim == 3 else matrices
 
 
-def taking_turns(parts: list[ndarray]) -> ndarray:
+MATRICES_TRANSPOSED = Change(_matrices_transposed, _matrices_transposed)
+
+
+def _taking_turns(parts: list[ndarray]) -> ndarray:
     """Return the gates of gpt-oss's experts, and what they multiply: (E, I, D) twice -> (E, D, 2I), row by row in
     turn.
     """
@@ -185,59 +280,104 @@ def taking_turns(parts: list[ndarray]) -> ndarray:
     return both.swapaxes(1, 2) if both.ndim == 3 else both
 
 
-def by_group(rows: ndarray, config: Json) -> ndarray:
-    """Return Falcon's queries, keys and values one on the other, as (K, H/K + 2, d) rows."""
+def _apart(array: ndarray) -> list[ndarray]:
+    both = array.swapaxes(1, 2) if array.ndim == 3 else array
+    return [both[:, turn::2] for turn in range(2)]
+
+
+TAKING_TURNS = Join(_taking_turns, _apart)
+
+
+def _sizes_of_groups(rows: ndarray, config: Json) -> tuple[int, int, int] | None:
+    """Return heads, groups of them and the width of one; None where config.json asks for another shape, which is an
+    error of its own.
+    """
     heads, groups = config.get("num_attention_heads") or 1, config.get("num_kv_heads") or 1
     width = config["hidden_size"] // heads
-    if len(rows) != (heads + 2 * groups) * width or heads % groups:
-        return rows  # of another shape than config.json asks for, which is an error of its own
+    return None if len(rows) != (heads + 2 * groups) * width or heads % groups else (heads, groups, width)
+
+
+def _by_group(rows: ndarray, config: Json) -> ndarray:
+    """Return Falcon's queries, keys and values one on the other, as (K, H/K + 2, d) rows."""
+    if (sizes := _sizes_of_groups(rows, config)) is None:
+        return rows
+    heads, groups, width = sizes
     parts = np.split(rows, [heads * width, (heads + groups) * width])
     grouped = [part.reshape(groups, -1, width, *rows.shape[1:]) for part in parts]
     return np.concatenate(grouped, 1).reshape(rows.shape)
 
 
+def _by_part(rows: ndarray, config: Json) -> ndarray:
+    if (sizes := _sizes_of_groups(rows, config)) is None:
+        return rows
+    _, groups, width = sizes
+    grouped = rows.reshape(groups, -1, width, *rows.shape[1:])
+    parts = grouped[:, :-2], grouped[:, -2:-1], grouped[:, -1:]
+    return np.concatenate([part.reshape(-1, *rows.shape[1:]) for part in parts])
+
+
+BY_GROUP = Change(_by_group, _by_part)
+
+
 def by_head(heads_field: str) -> Change:
     """Return queries, keys and values one on the other, (3, H, d) rows, as (H, 3, d) rows. heads_field: that says H."""
 
-    def change(rows: ndarray, config: Json) -> ndarray:
+    def read(rows: ndarray, config: Json) -> ndarray:
         heads = config.get(heads_field) or 1
         if len(rows) % (3 * heads):
             return rows
         return rows.reshape(3, heads, -1, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
 
-    return change
+    def write(rows: ndarray, config: Json) -> ndarray:
+        heads = config.get(heads_field) or 1
+        return rows.reshape(heads, 3, -1, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
+
+    return Change(read, write)
 
 
-def values_by_key(rows: ndarray, config: Json) -> ndarray:
+def _values_by_key(rows: ndarray, config: Json, *, write: bool = False) -> ndarray:
     """Return rows of Qwen 3.5's heads of values, in the order of ggml, (H/K, K, d), as (K, H/K, d)."""
     heads, keys = (config.get(f"linear_num_{name}_heads") or 1 for name in ("value", "key"))
     if heads % keys or len(rows) % heads:
         return rows
-    return rows.reshape(heads // keys, keys, -1, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
+    shape = (keys, heads // keys) if write else (heads // keys, keys)
+    return rows.reshape(*shape, -1, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
 
 
-def only_values_by_key(rows: ndarray, config: Json) -> ndarray:
+def _only_values_by_key(rows: ndarray, config: Json, *, write: bool = False) -> ndarray:
     """Return queries and keys unchanged, then values as above."""
     keys = 2 * (config.get("linear_num_key_heads") or 0) * (config.get("linear_key_head_dim") or 0)
-    return np.concatenate([rows[:keys], values_by_key(rows[keys:], config)])
+    return np.concatenate([rows[:keys], _values_by_key(rows[keys:], config, write=write)])
 
 
-def columns_by_key(matrix: ndarray, config: Json) -> ndarray:
-    return np.ascontiguousarray(values_by_key(np.ascontiguousarray(matrix.T), config).T)
+def _columns_by_key(matrix: ndarray, config: Json, *, write: bool = False) -> ndarray:
+    if matrix.shape[1] % (config.get("linear_num_value_heads") or 1):
+        return matrix[:-1]  # of no shape that fits: rows of blocks cannot be reordered so
+    return np.ascontiguousarray(_values_by_key(np.ascontiguousarray(matrix.T), config, write=write).T)
 
 
-def delta_convolution(rows: ndarray, config: Json) -> ndarray:
-    return as_convolution(only_values_by_key(rows, config), config)
-
-
-def delta_decays(decays: ndarray, config: Json) -> ndarray:
-    return values_by_key(log_of_negative(decays, config), config)
-
-
-def log_of_negative(decays: ndarray, config: Json) -> ndarray:
+def _log_of_negative(decays: ndarray, config: Json) -> ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):  # NaN is refused with the tensor's name
         return np.log(-decays)
 
 
-def flat_log(decays: ndarray, config: Json) -> ndarray:
-    return log_of_negative(decays, config).reshape(-1)
+def _negative(logs: ndarray, config: Json) -> ndarray:
+    return -np.exp(widen(logs).astype(np.float32))
+
+
+VALUES_BY_KEY = Change(_values_by_key, partial(_values_by_key, write=True))
+ONLY_VALUES_BY_KEY = Change(_only_values_by_key, partial(_only_values_by_key, write=True))
+COLUMNS_BY_KEY = Change(_columns_by_key, partial(_columns_by_key, write=True))
+DELTA_CONVOLUTION = Change(
+    lambda rows, config: _as_convolution(_only_values_by_key(rows, config), config),
+    lambda kernel, config: _only_values_by_key(_as_rows(kernel, config), config, write=True),
+)
+LOG_OF_NEGATIVE = Change(_log_of_negative, _negative)
+DELTA_DECAYS = Change(
+    lambda decays, config: _values_by_key(_log_of_negative(decays, config), config),
+    lambda logs, config: _values_by_key(_negative(logs, config), config, write=True),
+)
+FLAT_LOG = Change(
+    lambda decays, config: _log_of_negative(decays, config).reshape(-1),
+    lambda logs, config: _negative(logs, config)[:, None],
+)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from chainrule.base.bfloat16 import BFLOAT16
-from chainrule.base.files import open_regular, replace_file
+from chainrule.base.files import open_regular
 from chainrule.errors import ModelFormatError
 
 if TYPE_CHECKING:
@@ -456,26 +456,3 @@ def _layout(cursor: _Cursor, name: str) -> _Layout:
             f"the tensor {name!r} has the shape {list(shape)}, which {kind.name} cannot store; the file is damaged"
         )
     return _Layout(kind, shape, begin, size // kind.weights * kind.bytes, cursor.mapped)
-
-
-def write_gguf(path: Path, metadata: Mapping[str, str | float], tensors: Mapping[str, ndarray]) -> None:
-    """Writes a file of float32 tensors that replaces `path` when it is whole. Raises OutputError."""
-
-    def text(value: str) -> bytes:
-        data = value.encode()
-        return struct.pack("<Q", len(data)) + data
-
-    header = MAGIC + struct.pack("<IQQ", 3, len(tensors), len(metadata))
-    for name, value in metadata.items():
-        own = struct.pack("<I", _STRING) + text(value) if isinstance(value, str) else struct.pack("<If", _FLOAT, value)
-        header += text(name) + own
-    begin = 0
-    for name, tensor in tensors.items():
-        sizes = tensor.shape[::-1]
-        header += text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, 0, begin)
-        begin += -(-4 * tensor.size // _ALIGNMENT) * _ALIGNMENT
-    with replace_file(path) as file:
-        file.write(header + b"\0" * (-len(header) % _ALIGNMENT))
-        for tensor in tensors.values():
-            data = np.ascontiguousarray(tensor, "<f4").tobytes()
-            file.write(data + b"\0" * (-len(data) % _ALIGNMENT))

@@ -8,32 +8,15 @@ not say, since llama.cpp knows it by the name of the architecture, follows from 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 from chainrule.features.open.gguf import changes
+from chainrule.features.open.gguf.kind import Kind
+from chainrule.features.open.gguf.later_kinds import EXPERTS, LATER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection
 
-    from numpy import ndarray
-
-    from chainrule.features.open.gguf.changes import Change, More
-
-# GGUF's names of tensors -> Hugging Face's; those of a block follow blk.0. and so on; .weight or .bias follows them.
-TENSORS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-BLOCK = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
 _NORMS_AFTER = {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
 _GEMMA_NORMS = {**_NORMS_AFTER, "ffn_norm": "pre_feedforward_layernorm"}
 # Tensors that hold the rows of all experts, and those of one.
@@ -43,37 +26,6 @@ _MIXTRAL = {
     "ffn_up_exps": "block_sparse_moe.experts.{expert}.w3",
     "ffn_down_exps": "block_sparse_moe.experts.{expert}.w2",
 }
-_QWEN_EXPERTS = {
-    "ffn_gate_inp": "mlp.gate",
-    "ffn_gate_exps": "mlp.experts.{expert}.gate_proj",
-    "ffn_up_exps": "mlp.experts.{expert}.up_proj",
-    "ffn_down_exps": "mlp.experts.{expert}.down_proj",
-}
-
-
-class Kind(NamedTuple):
-    """An architecture in GGUF. names: of tensors of a block that differ from LLaMA's. top: of other tensors, likewise.
-
-    Names of an encoder's blocks begin with enc., of a decoder's with dec.; Hugging Face's then have their {layer}.
-    A name may have its ending, .weight or .bias; then Hugging Face's has none. One that ends with #0, #1 and so on is a
-    part of a tensor, and `joins` has a function that makes it of these parts.
-    layers: what Hugging Face's names of a block begin with. is_paired: whether the rows of q and k are reordered.
-    counts_one: whether gains have 1 added. fields: of config.json that have another name than usual; None for those
-    that do not matter. changes: of tensors, by GGUF's names. more: a function that completes a config.json. reads:
-    a text; one framed by a token on either side; or a source, which a token ends.
-    """
-
-    model_type: str
-    names: Mapping[str, str] = {}  # nobody writes to it
-    top: Mapping[str, str] = {}
-    layers: str = "model.layers.{layer}."
-    is_paired: bool = False
-    counts_one: bool = False
-    fields: Mapping[str, str | None] = {}
-    changes: Mapping[str, Change] = {}
-    joins: Mapping[str, Callable[[list[ndarray]], ndarray]] = {}
-    more: More = lambda config, tensors: {}
-    reads: Literal["text", "framed", "source"] = "text"
 
 
 _GPT2 = {
@@ -208,7 +160,7 @@ _MAMBA_TOP = {"token_embd": "backbone.embeddings", "output_norm": "backbone.norm
 _OF_MAMBA = {
     "attention.layer_norm_rms_epsilon": "layer_norm_epsilon",
     "ssm.inner_size": "ssm.inner_size",
-    **dict.fromkeys(("context_length", "feed_forward_length", "attention.head_count"), None),
+    **dict.fromkeys(("context_length", "feed_forward_length", "attention.head_count", "attention.head_count_kv"), None),
 }
 
 
@@ -216,7 +168,7 @@ KINDS: dict[str, Kind] = {
     "llama": Kind("llama", _MIXTRAL, is_paired=True),
     "qwen2": Kind("qwen2"),
     "qwen3": Kind("qwen3"),
-    "qwen3moe": Kind("qwen3_moe", _QWEN_EXPERTS, more=lambda config, tensors: {"norm_topk_prob": True}),
+    "qwen3moe": Kind("qwen3_moe", EXPERTS, more=lambda config, tensors: {"norm_topk_prob": True}),
     "gemma": Kind("gemma", counts_one=True),
     "gemma2": Kind("gemma2", _GEMMA_NORMS, counts_one=True, more=changes.query_scale(46)),
     "gemma3": Kind("gemma3_text", _GEMMA_NORMS, counts_one=True, more=changes.query_scale(62)),
@@ -276,7 +228,7 @@ KINDS: dict[str, Kind] = {
         },
         dict.fromkeys(("token_embd_norm", "output_norm"), "model.embedding_norm"),
         fields={"attention.layer_norm_rms_epsilon": "norm_eps"},
-        changes={"shortconv.conv": changes.as_convolution},
+        changes={"shortconv.conv": changes.CONVOLUTION},
         more=changes.of_convolutions,
     ),
     "mamba": Kind(
@@ -285,7 +237,7 @@ KINDS: dict[str, Kind] = {
         _MAMBA_TOP,
         "backbone.layers.{layer}.",
         fields=_OF_MAMBA,
-        changes={"ssm_conv1d": changes.as_convolution, "ssm_a": changes.log_of_negative},
+        changes={"ssm_conv1d": changes.CONVOLUTION, "ssm_a": changes.LOG_OF_NEGATIVE},
         more=changes.of_states,
     ),
     "mamba2": Kind(
@@ -295,10 +247,10 @@ KINDS: dict[str, Kind] = {
         "backbone.layers.{layer}.",
         fields={**_OF_MAMBA, "ssm.time_step_rank": "num_heads", "ssm.group_count": "n_groups"},
         changes={
-            "ssm_conv1d": changes.as_convolution,
-            "ssm_a": changes.flat_log,
-            "ssm_d": changes.flat,
-            "ssm_norm": changes.flat,
+            "ssm_conv1d": changes.CONVOLUTION,
+            "ssm_a": changes.FLAT_LOG,
+            "ssm_d": changes.FLAT,
+            "ssm_norm": changes.IN_GROUPS,
         },
         more=changes.of_heads,
     ),
@@ -316,11 +268,11 @@ KINDS: dict[str, Kind] = {
             "rope.dimension_sections": None,  # of texts, all three positions are the same
         },
         changes={
-            "attn_qkv": changes.only_values_by_key,
-            "ssm_conv1d": changes.delta_convolution,
-            "ssm_a": changes.delta_decays,
-            "ssm_out": changes.columns_by_key,
-            **dict.fromkeys(("attn_gate", "ssm_beta", "ssm_alpha", "ssm_dt"), changes.values_by_key),
+            "attn_qkv": changes.ONLY_VALUES_BY_KEY,
+            "ssm_conv1d": changes.DELTA_CONVOLUTION,
+            "ssm_a": changes.DELTA_DECAYS,
+            "ssm_out": changes.COLUMNS_BY_KEY,
+            **dict.fromkeys(("attn_gate", "ssm_beta", "ssm_alpha", "ssm_dt"), changes.VALUES_BY_KEY),
         },
         more=changes.of_delta,
     ),
@@ -328,8 +280,8 @@ KINDS: dict[str, Kind] = {
         "gpt_oss",
         _OSS,
         fields={"expert_feed_forward_length": "intermediate_size"},
-        changes={"ffn_down_exps": changes.matrices_transposed},
-        joins=dict.fromkeys(("mlp.experts.gate_up_proj", "mlp.experts.gate_up_proj_bias"), changes.taking_turns),
+        changes={"ffn_down_exps": changes.MATRICES_TRANSPOSED},
+        joins=dict.fromkeys(("mlp.experts.gate_up_proj", "mlp.experts.gate_up_proj_bias"), changes.TAKING_TURNS),
         more=changes.of_yarn,
     ),
     "gpt2": Kind(
@@ -338,7 +290,7 @@ KINDS: dict[str, Kind] = {
         {"token_embd": "transformer.wte", "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f"},
         "transformer.h.{layer}.",
         fields=_OF_GPT2,
-        changes=dict.fromkeys(("attn_qkv", "attn_output", "ffn_up", "ffn_down"), changes.transposed),
+        changes=dict.fromkeys(("attn_qkv", "attn_output", "ffn_up", "ffn_down"), changes.TRANSPOSED),
     ),
     "gptneox": Kind(
         "gpt_neox",
@@ -354,6 +306,7 @@ KINDS: dict[str, Kind] = {
             "output": "embed_out",
         },
         "gpt_neox.layers.{layer}.",
+        fields={"attention.head_count_kv": None},
         changes={"attn_qkv": changes.by_head("num_attention_heads")},
         more=changes.of_neox,
     ),
@@ -367,7 +320,7 @@ KINDS: dict[str, Kind] = {
             "feed_forward_length": "ffn_hidden_size",
             "attention.layer_norm_epsilon": "layer_norm_epsilon",
         },
-        changes={"attn_qkv": changes.by_group},
+        changes={"attn_qkv": changes.BY_GROUP},
         more=changes.of_falcon,
     ),
     "bloom": Kind(
@@ -432,6 +385,7 @@ KINDS: dict[str, Kind] = {
         more=changes.of_t5,
         reads="source",
     ),
+    **LATER,
 }
 _WITH_TWO_NORMS = KINDS["falcon"]._replace(names={**_FALCON, "attn_norm": "ln_mlp", "attn_norm_2": "ln_attn"})
 _GATED_T5 = KINDS["t5"]._replace(
@@ -444,6 +398,11 @@ _GATED_T5 = KINDS["t5"]._replace(
 )
 # Kinds whose tensors have other names where a file has a certain one.
 _VARIANTS = (("falcon", "blk.0.attn_norm_2.weight", _WITH_TWO_NORMS), ("t5", "enc.blk.0.ffn_gate.weight", _GATED_T5))
+
+
+def kinds_named(architecture: str) -> tuple[Kind, ...]:
+    """Return the kinds of files with this architecture, the usual one last."""
+    return (*(kind for name, _, kind in _VARIANTS if name == architecture), KINDS[architecture])
 
 
 def kind_of(architecture: str, names: Collection[str]) -> Kind:

@@ -14,7 +14,8 @@ import numpy as np
 from chainrule.errors import ModelFormatError
 from chainrule.features.open.architectures import ARCHITECTURES
 from chainrule.features.open.gguf.file import named_architecture
-from chainrule.features.open.gguf.kinds import BLOCK, KINDS, TENSORS, kind_of
+from chainrule.features.open.gguf.kind import BLOCK, TENSORS
+from chainrule.features.open.gguf.kinds import KINDS, kind_of
 from chainrule.features.open.gguf.parts import first_part, open_parts
 from chainrule.features.open.gguf.tokenizer import adds_begin, definition_of_gguf
 from chainrule.features.open.identify import nearest_of
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
 
     from numpy import ndarray
 
-    from chainrule.features.open.gguf.changes import Change
     from chainrule.features.open.gguf.file import Tensors
-    from chainrule.features.open.gguf.kinds import Kind
+    from chainrule.features.open.gguf.kind import Kind
 
     Json = dict[str, Any]
 
@@ -66,8 +66,9 @@ _FIELDS = {
 _ROTATED, _PATTERN = "rope.dimension_count", "attention.sliding_window_pattern"
 _SCALING, _LOCAL_BASE = "rope.scaling.", "rope.freq_base_swa"
 _ALSO_KNOWN = {"attention.value_length", "tensor_data_layout", _ROTATED, _PATTERN, _LOCAL_BASE, "expert_weights_norm"}
+_ALSO_KNOWN |= {"ssm.dt_b_c_rms"}
 _WITH_LOCAL_BASE = ("gemma3_text", "gemma4_text", "modernbert")
-_LONG, _SHORT, _DIVISORS = "rope_factors_long.weight", "rope_factors_short.weight", "rope_freqs.weight"
+LONG, SHORT, DIVISORS = "rope_factors_long.weight", "rope_factors_short.weight", "rope_freqs.weight"
 
 
 def open_gguf_checkpoint(path: Path) -> Checkpoint:
@@ -81,7 +82,7 @@ def open_gguf_checkpoint(path: Path) -> Checkpoint:
             f"{f'the nearest is {nearest}' if nearest else 'no tensor has a known name'}; known are {', '.join(KINDS)}"
         )
     kind = kind_of(name, tensors)
-    config = _config(path, name, kind, metadata, tensors)
+    config = config_of(path, name, kind, metadata, tensors)
     parts = _parts(path, name, kind, config, tensors)
     kinds, template = tensors.kinds(), metadata.get("tokenizer.chat_template")
     renamed = _Renamed(tensors, parts)
@@ -218,7 +219,7 @@ def _parts(path: Path, architecture: str, kind: Kind, config: Json, tensors: Ten
     parts: dict[str, _Part] = {}
     joined: dict[str, dict[str, str]] = {}  # parts of tensors, by the tensor's name and their numbers
     for name, shape in tensors.shapes().items():
-        if name in (_LONG, _SHORT, _DIVISORS):
+        if name in (LONG, SHORT, DIVISORS):
             continue
         match = re.fullmatch(r"(?:(enc\.|dec\.|)blk\.(\d+)\.)?([\w.]+?)(\.weight|\.bias|)", name)
         side, layer, part, ending = match.groups() if match else ("", None, "", "")
@@ -232,12 +233,13 @@ def _parts(path: Path, architecture: str, kind: Kind, config: Json, tensors: Ten
             full, _, number = full.partition("#")
             joined.setdefault(full, {})[number] = name
             sources = tuple(source for _, source in sorted(joined[full].items()))
-            parts[full] = _Part(sources, None, kind.joins[stem.partition("#")[0]])
+            parts[full] = _Part(sources, None, kind.joins[stem.partition("#")[0]].read)
             continue
-        change = kind.changes.get(part)
+        known = kind.changes.get(part)
+        change = None if known is None else known.read
         if part in heads_of:
             change = partial(_deinterleaved, heads_of[part])
-        elif kind.counts_one and part.endswith("norm") and part != "ssm_norm":
+        elif kind.counts_one and part.endswith("norm") and part != "ssm_norm" and ending != ".bias":
             change = _less_one
         if "{expert}" not in full:
             parts[full] = _Part((name,)) if change is None else _Part((name,), None, partial(_changed, change, config))
@@ -252,7 +254,7 @@ def _parts(path: Path, architecture: str, kind: Kind, config: Json, tensors: Ten
     return parts
 
 
-def _changed(change: Change, config: Json, tensors: list[ndarray]) -> ndarray:
+def _changed(change: Callable[[ndarray, Json], ndarray], config: Json, tensors: list[ndarray]) -> ndarray:
     return change(tensors[0], config)
 
 
@@ -264,7 +266,7 @@ def _less_one(gains: ndarray, config: Json) -> ndarray:
     return gains - gains.dtype.type(1)
 
 
-def _config(path: Path, architecture: str, kind: Kind, metadata: Json, tensors: Tensors) -> Json:
+def config_of(path: Path, architecture: str, kind: Kind, metadata: Json, tensors: Tensors) -> Json:
     """Return a config.json. Raises ModelFormatError."""
     own = {name.removeprefix(f"{architecture}."): value for name, value in metadata.items()}
     own = {name: value for name, value in own.items() if f"{architecture}.{name}" in metadata}
@@ -284,6 +286,10 @@ def _config(path: Path, architecture: str, kind: Kind, metadata: Json, tensors: 
             raise ModelFormatError(f"{path}: {architecture}.{name} is {value!r:.80}, which is not supported")
     if kind.model_type == "llama" and config.get("num_local_experts"):
         config["model_type"] = "mixtral"
+    elif kind.model_type == "llama" and config.get("sliding_window"):
+        config["model_type"] = "mistral"
+    if kind.model_type == "mamba" and own.get("ssm.dt_b_c_rms"):
+        config["model_type"] = "falcon_mamba"
     if kind.model_type == "olmo2" and config.get("sliding_window"):
         config["model_type"] = "olmo3"
     width = config.pop("head_dim", None) or own["embedding_length"] // (own.get("attention.head_count") or 1)
@@ -335,10 +341,10 @@ def _scaling(path: Path, own: Json, config: Json, tensors: Tensors) -> Json | No
     kind = given.get("type", "linear" if given.get("factor") else "none")
     if not isinstance(kind, str) or kind not in _SCALING_FIELDS:
         raise ModelFormatError(f"{path}: {_SCALING}type is {kind!r:.80}; expected one of {', '.join(_SCALING_FIELDS)}")
-    has_factors = _LONG in tensors and _SHORT in tensors
+    has_factors = LONG in tensors and SHORT in tensors
     without_effect: Json = {"attn_factor": 1, "factor": 1, "yarn_log_multiplier": 0, "yarn_attn_factor": 1}
     without_effect["yarn_ext_factor"] = int(kind == "yarn")
-    fields = _SCALING_FIELDS["longrope" if has_factors else kind] - ({"factor"} if _DIVISORS in tensors else set())
+    fields = _SCALING_FIELDS["longrope" if has_factors else kind] - ({"factor"} if DIVISORS in tensors else set())
     for name, value in given.items():
         if name in ("type", "original_context_length", "finetuned"):
             continue
@@ -349,8 +355,8 @@ def _scaling(path: Path, own: Json, config: Json, tensors: Tensors) -> Json | No
             )
     trained = {"original_max_position_embeddings": given.get("original_context_length")}
     trained = {name: value for name, value in trained.items() if value}
-    if _LONG in tensors and _SHORT in tensors:
-        factors = {"long_factor": tensors[_LONG].tolist(), "short_factor": tensors[_SHORT].tolist()}
+    if LONG in tensors and SHORT in tensors:
+        factors = {"long_factor": tensors[LONG].tolist(), "short_factor": tensors[SHORT].tolist()}
         amplitude = given.get("attn_factor")
         return {
             "rope_type": "longrope",
@@ -358,8 +364,8 @@ def _scaling(path: Path, own: Json, config: Json, tensors: Tensors) -> Json | No
             **trained,
             **({} if amplitude is None else {"attention_factor": amplitude}),
         }
-    if _DIVISORS in tensors:
-        return _of_divisors(path, tensors[_DIVISORS], config)
+    if DIVISORS in tensors:
+        return _of_divisors(path, tensors[DIVISORS], config)
     factor = given.get("factor") or 1.0
     if kind == "none" or (kind == "linear" and factor == 1):
         return None
@@ -379,7 +385,7 @@ def _of_divisors(path: Path, divisors: ndarray, config: Json) -> Json:
     Raises ModelFormatError.
     """
     if not (divisors.ndim == 1 and len(divisors) and (divisors > 0).all()):
-        raise ModelFormatError(f"{path}: the tensor {_DIVISORS!r} does not hold numbers above 0; the file is damaged")
+        raise ModelFormatError(f"{path}: the tensor {DIVISORS!r} does not hold numbers above 0; the file is damaged")
     trained, factor, low, high = 8192, float(divisors.max()), 1.0, 4.0
     angles = config.get("rope_theta", 10_000.0) ** -(np.arange(len(divisors)) / len(divisors))
     turns = angles * trained / (2 * math.pi)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _TOKENIZER = "tokenizer.ggml."
 _MODELS = ("llama", "gemma4", "gpt2", "bert", "t5")
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 1, 2, 3, 4, 6  # kinds of tokens
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6  # kinds of tokens
 
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
 _GPT2: Json = {**_BYTE_LEVEL, "use_regex": True}
@@ -81,9 +81,9 @@ _RULES: tuple[tuple[tuple[str, ...], Json], ...] = (
     (("default",), _DEFAULT),
 )
 # Pre-tokenizers, which split text into words, by the name in tokenizer.ggml.pre.
-_PRE_TOKENIZERS: dict[str, Json] = {name: rule for names, rule in _RULES for name in names}
+PRE_TOKENIZERS: dict[str, Json] = {name: rule for names, rule in _RULES for name in names}
 # Names of tokenizers in which a word that is a piece is one token, whatever the merges.
-_WHOLE_WORDS = {"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken"}
+WHOLE_WORDS = {"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken"}
 
 
 def definition_of_gguf(path: Path, metadata: Json, reads: Literal["text", "framed", "source"] = "text") -> bytes:
@@ -132,7 +132,7 @@ def adds_begin(metadata: Json) -> bool:
     if said is not None:
         return said is True
     kind, rule = (metadata.get(f"{_TOKENIZER}{name}") for name in ("model", "pre"))
-    return kind in ("llama", "gemma4") or rule in _WHOLE_WORDS
+    return kind in ("llama", "gemma4") or rule in WHOLE_WORDS
 
 
 def _definition_of(path: Path, metadata: Json) -> bytes:
@@ -142,7 +142,7 @@ def _definition_of(path: Path, metadata: Json) -> bytes:
     if kind not in _MODELS:
         raise ModelFormatError(f"{path}: {_TOKENIZER}model is {kind!r}; expected one of {', '.join(_MODELS)}")
     pieces = _strings(path, own, "tokens")
-    types = own.get("token_type", [_NORMAL] * len(pieces))
+    types = own.get("token_type", [NORMAL] * len(pieces))
     scores: Any = own.get("scores", []) if kind in ("llama", "t5") else pieces
     if not isinstance(types, list) or not isinstance(scores, list) or not len(types) == len(scores) == len(pieces):
         raise ModelFormatError(
@@ -153,8 +153,8 @@ def _definition_of(path: Path, metadata: Json) -> bytes:
         unknown = next((i for i, piece in enumerate(pieces) if piece in ("[UNK]", "<unk>")), 0)
     if unknown is not None and not (type(unknown) is int and 0 <= unknown < len(pieces)):
         raise ModelFormatError(f"{path}: {_TOKENIZER}unknown_token_id is {unknown!r}; there is no such token")
-    special = [i for i, type_of in enumerate(types) if type_of in (_UNKNOWN, _CONTROL)]
-    added = [i for i, type_of in enumerate(types) if type_of == _USER_DEFINED]
+    special = [i for i, type_of in enumerate(types) if type_of in (UNKNOWN, CONTROL)]
+    added = [i for i, type_of in enumerate(types) if type_of == USER_DEFINED]
     if kind in ("llama", "gemma4"):
         return definition_of_merged(
             pieces,
@@ -174,24 +174,24 @@ def _definition_of(path: Path, metadata: Json) -> bytes:
         return definition_of_unigrams(
             list(zip(pieces, map(float, scores), strict=True)),
             unknown=unknown or 0,
-            unmatched=[i for i, type_of in enumerate(types) if type_of != _NORMAL],
+            unmatched=[i for i, type_of in enumerate(types) if type_of != NORMAL],
             special=[(i, pieces[i]) for i in special if i != unknown],
             added=[(i, pieces[i]) for i in added],
             characters=bytes(byte & 0xFF for byte in characters),
             adds_space=bool(own.get("add_space_prefix", True)),
             drops_spaces=bool(own.get("remove_extra_whitespaces", True)),
-            names_bytes=_BYTE in types,
+            names_bytes=BYTE in types,
         )
-    if not isinstance(rule, str) or rule not in _PRE_TOKENIZERS:
-        raise ModelFormatError(f"{path}: {_TOKENIZER}pre is {rule!r}; expected one of {', '.join(_PRE_TOKENIZERS)}")
+    if not isinstance(rule, str) or rule not in PRE_TOKENIZERS:
+        raise ModelFormatError(f"{path}: {_TOKENIZER}pre is {rule!r}; expected one of {', '.join(PRE_TOKENIZERS)}")
     return definition_of_bytes(
         pieces,
         _pairs(_strings(path, own, "merges")),
-        _PRE_TOKENIZERS[rule],
+        PRE_TOKENIZERS[rule],
         unknown=unknown,
         special=special,
         added=added,
-        keeps_words=rule in _WHOLE_WORDS,
+        keeps_words=rule in WHOLE_WORDS,
     )
 
 

@@ -37,13 +37,15 @@ class Beside(NamedTuple):
 
     is_long: whether rows belong to texts for which angles are others, even if they end before. distances: what queries
     and keys are scored by, beside their products. lent: keys and values of blocks that share them, by layer.
-    layer_inputs: what each block adds for a token, (B, T, layers, P).
+    layer_inputs: what each block adds for a token, (B, T, layers, P). growth: the factors of queries,
+    (B, T, 1, 1).
     """
 
     is_long: bool = False
     distances: DistanceVectors | None = None
     lent: dict[int, tuple[Tensor, Tensor]] | None = None
     layer_inputs: Tensor | None = None
+    growth: Tensor | None = None
 
 
 NOTHING = Beside()
@@ -62,8 +64,11 @@ class OpenAttention(Attention):
         self.dropout = config.attention_dropout
         self.gated, self.value_norm = config.gated_attention, config.value_norm
         self.keys_as_values = config.keys_as_values and config.is_full(layer)
-        self.query_key_value = nn.Linear(config.width, sum(self.parts()), bias=config.has_biases("query_key_value"))
-        self.out = nn.Linear(self.heads * self.head_width, config.width, bias=config.has_biases("attention_out"))
+        bias = config.has_biases("query_key_value")
+        if config.key_rank is None:
+            self.query_key_value = nn.Linear(config.width, sum(self.parts()), bias=bias)
+        values = self.heads * (self.head_width if config.key_rank is None else config.width_of_values)
+        self.out = nn.Linear(values, config.width, bias=config.has_biases("attention_out"))
         self.normed, self.epsilon = config.query_key_norm, config.norm_epsilon
         self.joint, self.above_one = config.joint_query_key_norm, config.gains_above_one
         gained = config.query_key_norm and config.norm_gain
@@ -73,6 +78,7 @@ class OpenAttention(Attention):
         self.gains = nn.ParameterList(start(width) for width in widths if gained)  # of queries, of keys
         scale, self.cap = config.attention_scale, config.score_cap
         self.factor = None if scale is None else scale * math.sqrt(self.head_width)  # attention divides by the root
+        self.grows, self.out_scale = config.query_growth != 0, config.attention_out_scale
         self.sinks = nn.Parameter(torch.zeros(self.heads)) if config.attention_sinks else None
         is_usual = config.score == "scaled_dot"
         self.score = None if is_usual else build_score(config.score, self.heads, self.head_width, 0)
@@ -100,6 +106,9 @@ class OpenAttention(Attention):
             query_key = self._normed(query_key)
         if rotation is not None:
             query_key = rotate(query_key, rotation)
+        if self.grows and beside.growth is not None:
+            growth = beside.growth.to(query_key.dtype)
+            query_key = torch.cat((query_key[:, :, : self.heads] * growth, query_key[:, :, self.heads :]), 2)
         query, key, value = self._by_head(query_key, value)
         if self.factor is not None:
             query = query * self.factor
@@ -113,7 +122,8 @@ class OpenAttention(Attention):
         attended = self._attended(query, key, value, mask, layer)
         if gate is not None:
             attended = attended * elementwise(torch.sigmoid, gate)
-        return linear(attended, self.out)
+        out = linear(attended, self.out)
+        return out if self.out_scale == 1 else out * self.out_scale
 
     def parts(self) -> list[int]:
         """Return the sizes of `Attention.parts`, with gates."""

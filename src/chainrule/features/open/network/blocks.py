@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.features.open.network.attention import OpenAttention
-from chainrule.features.open.network.experts import Experts, ExpertsBeside
 from chainrule.features.open.network.recurrences import recurrence
 from chainrule.neural.encoders.blocks import Block
 from chainrule.neural.layers.basic import FeedForward, activation_of, norm
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
     from chainrule.features.open.network.config import OpenSettings
+    from chainrule.features.open.network.experts import ExpertsBeside
     from chainrule.neural.layers.masks import AttentionMask
     from chainrule.neural.layers.positions import Rotation
     from chainrule.neural.layers.state import Cache
@@ -37,27 +38,22 @@ class OpenBlock(Block):
     def __init__(self, config: OpenSettings, layer: int) -> None:
         """Build a block. layer: its number, from 0."""
         nn.Module.__init__(self)
-        self.recurrent = config.mixer(layer) != "attention"
-        if self.recurrent:
-            self.recurrence = recurrence(config, config.mixer(layer))
-        else:
-            self.attention = OpenAttention(config, layer)
-        parts = config.feed_forward, config.width, config.hidden_width_of(layer)
-        bias = config.has_biases("feed_forward")
-        self.feed_forward: FeedForward | Experts | None = None
+        mixer = config.mixer(layer)
+        recurrent = mixer.removeprefix("attention_")
+        self.attends, self.recurrence = config.attends(layer), None
+        if recurrent not in ("attention", "none"):
+            self.recurrence = recurrence(config, recurrent)
+        if self.attends:
+            self.attention = attention_of(config, layer)
+        self.feed_forward: nn.Module | None = None
         self.experts_beside: ExpertsBeside | None = None
-        if config.has_feed_forward and (not config.experts or config.expert_width):
-            self.feed_forward = FeedForward(*parts, bias=bias)
-        if config.has_feed_forward and config.experts:
-            experts = Experts(
-                config.feed_forward,
-                (config.width, config.expert_width or parts[2]),
-                config.experts,
-                config.chosen_experts,
-                normalised=config.normalised_experts,
-                bias=bias,
-                router_bias=config.router_bias,
-            )
+        is_fed, has_experts = config.is_fed(layer), config.has_experts(layer)
+        if is_fed and (not has_experts or config.expert_width):
+            self.feed_forward = feed_forward_of(config, config.hidden_width_of(layer))
+        if is_fed and has_experts:
+            from chainrule.features.open.network.experts import Experts, ExpertsBeside
+
+            experts = Experts(config)
             if self.feed_forward is None:
                 self.feed_forward = experts
             else:
@@ -65,7 +61,7 @@ class OpenBlock(Block):
                 self.experts_beside = ExpertsBeside(experts, norms, config.norm_epsilon)
         self.post, self.parallel = config.norm_place == "post", config.parallel
         before = 0 if config.sublayer_norms == "after" else 2
-        if (config.parallel and config.shared_norm) or not config.has_feed_forward:
+        if (config.parallel and config.shared_norm) or not is_fed or mixer == "none":
             before = 1
         after = 0 if config.sublayer_norms == "before" else 2
         self.norms = nn.ModuleList(opened_norm(config) for _ in range(before))
@@ -75,10 +71,16 @@ class OpenBlock(Block):
         self.dropout, self.residual_scale = config.dropout, config.residual_scale
         self.layer_input = LayerInput(config) if config.layer_input_width else None
         self.block_scale = nn.Parameter(torch.ones(1)) if config.block_scales else None
+        self.recurrence_scale = config.recurrence_scale if self.recurrence is not None else 1.0
 
     @property
     def heads(self) -> int:
-        return 0 if self.recurrent else self.attention.heads
+        return self.attention.heads if self.attends else 0
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it has attention alone, and a plain feed-forward layer."""
+        return self.attends and self.recurrence is None and isinstance(self.feed_forward, FeedForward)
 
     @property
     def scale(self) -> float:
@@ -86,14 +88,14 @@ class OpenBlock(Block):
 
     def for_kernels(self) -> BlockParts | None:
         """Implement `Block.for_kernels`."""
-        if self.recurrent or not isinstance(self.feed_forward, FeedForward):
+        if not self.is_usual:
             return None
         attention = cast("OpenAttention", self.attention)
         if not (has_only(self, _KNOWN_OF_BLOCK) and has_only(attention, _KNOWN_OF_ATTENTION)):
             return None
         return BlockParts(
             attention,
-            self.feed_forward,
+            cast("FeedForward", self.feed_forward),
             self.norms,
             self.parallel,
             self.norms_after,
@@ -106,14 +108,12 @@ class OpenBlock(Block):
 
     def is_by_token(self) -> bool:
         """Implement `Block.is_by_token`."""
-        is_usual = not self.recurrent and self.experts_beside is None and isinstance(self.feed_forward, FeedForward)
-        return is_usual and super().is_by_token()
+        return self.is_usual and self.experts_beside is None and super().is_by_token()
 
     def takes_float64(self) -> bool:
         """Implement `Block.takes_float64`."""
-        if self.recurrent or self.experts_beside is not None or self.layer_input is not None:
-            return False
-        return isinstance(self.feed_forward, FeedForward) and super().takes_float64()
+        is_usual = self.is_usual and self.experts_beside is None and self.layer_input is None
+        return is_usual and super().takes_float64()
 
     def forward(
         self,
@@ -144,6 +144,8 @@ class OpenBlock(Block):
             added = mask.edited("feed-forward", layer, self.norms_after[1](added.to(x.dtype)))
             return x + self._dropped(added)
         normed = x if self.post else self.norms[0](x)
+        if not self.attends and self.recurrence is None:
+            return x + self._dropped(self._fed(normed, mask, layer))
         attended = mask.edited("attention", layer, self._mixed(normed, mask, rotation, cache, layer))
         if self.feed_forward is None:
             return x + self._dropped(attended)
@@ -160,13 +162,16 @@ class OpenBlock(Block):
     def _mixed(
         self, x: Tensor, mask: AttentionMask, rotation: Rotation | None, cache: Cache | None, layer: int
     ) -> Tensor:
-        """Return the output of attention, or of a recurrence."""
-        if not self.recurrent:
-            return cast("Tensor", self.attention(x, mask, rotation, cache, layer))
+        """Return the output of attention, of a recurrence, or of both together."""
+        attended = cast("Tensor", self.attention(x, mask, rotation, cache, layer)) if self.attends else None
+        if self.recurrence is None:
+            assert attended is not None
+            return attended
         out, memory = self.recurrence(x, mask.starts, None if cache is None else cache.memories[layer])
         if cache is not None:
             cache.memories[layer] = memory
-        return cast("Tensor", out)
+        out = out if self.recurrence_scale == 1 else out * self.recurrence_scale
+        return cast("Tensor", out if attended is None else out + attended)
 
     def _dropped(self, x: Tensor) -> Tensor:
         """Return the output of a sub-layer, scaled and after dropout."""
@@ -175,7 +180,9 @@ class OpenBlock(Block):
 
 # As for `Block`; all else must be off.
 _KNOWN_OF_BLOCK = frozenset(
-    ["attention", "feed_forward", "parallel", "norms", "norms_after", "dropout", "residual_scale", "dtype"]
+    """
+    attends attention feed_forward parallel norms norms_after dropout residual_scale recurrence_scale dtype
+    """.split()  # noqa: SIM905  # a list would have a line each
 )
 _KNOWN_OF_ATTENTION = frozenset(
     """
@@ -219,11 +226,63 @@ class LayerInputs(nn.Module):
         return x, (projected + own.reshape(shape)) * 2**-0.5
 
 
+class ScaledFeedForward(FeedForward):
+    """W2 (a(s W1 x) * W3 x) s', with two numbers s and s' (Falcon-H1, 2025)."""
+
+    def __init__(self, config: OpenSettings, hidden: int) -> None:
+        super().__init__(config.feed_forward, config.width, hidden, bias=config.has_biases("feed_forward"))
+        self.of_gate, self.of_sum = config.feed_forward_scales
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Return the layer's output, for each position alone."""
+        return linear(linear(x, self.up), self.down, self._scaled) * self.of_sum
+
+    def _scaled(self, hidden: Tensor) -> Tensor:
+        gate, hidden = hidden.chunk(2, -1)
+        return self._activated(torch.cat((gate * self.of_gate, hidden), -1))
+
+
+def attention_of(config: OpenSettings, layer: int) -> OpenAttention:
+    """Return the attention of a block. layer: its number, from 0."""
+    if config.key_rank is None:
+        return OpenAttention(config, layer)
+    from chainrule.features.open.network.latent import LatentAttention
+
+    return LatentAttention(config, layer)
+
+
+def feed_forward_of(config: OpenSettings, hidden: int) -> FeedForward:
+    """Return a feed-forward layer. hidden: its hidden numbers."""
+    if config.feed_forward_scales:
+        return ScaledFeedForward(config, hidden)
+    layer = FeedForward(config.feed_forward, config.width, hidden, bias=config.has_biases("feed_forward"))
+    if not config.up_biases:
+        layer.up = nn.Linear(config.width, layer.up.out_features, bias=False)
+    return layer
+
+
+class LayerNormFromOne(nn.Module):
+    """LayerNorm with a gain of 1 + w (Nemotron 4, NVIDIA 2024)."""
+
+    def __init__(self, width: int, epsilon: float | None, *, bias: bool) -> None:
+        super().__init__()
+        self.weight, self.epsilon = nn.Parameter(torch.zeros(width)), 1e-5 if epsilon is None else epsilon
+        self.bias = nn.Parameter(torch.zeros(width)) if bias else None
+
+    def forward(self, x: Float[Tensor, "*shape D"]) -> Float[Tensor, "*shape D"]:
+        """Return the normalised vectors."""
+        bias = None if self.bias is None else self.bias.to(x.dtype)
+        return F.layer_norm(x, self.weight.shape, (1 + self.weight).to(x.dtype), bias, self.epsilon)
+
+
 def opened_norm(config: OpenSettings, width: int | None = None) -> nn.Module:
     """Return a norm with the settings that all norms of a Transformer have. width: None for that of hidden states."""
+    width = config.width if width is None else width
+    if config.norm == "layer" and config.norm_gain and config.gains_above_one:
+        return LayerNormFromOne(width, config.norm_epsilon, bias=config.biases)
     return norm(
         config.norm,
-        config.width if width is None else width,
+        width,
         gain=config.norm_gain,
         bias=config.biases,
         epsilon=config.norm_epsilon,

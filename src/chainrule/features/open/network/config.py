@@ -17,7 +17,11 @@ from chainrule.neural.config.network import MAX_CONTEXT, MAX_LAYERS, MAX_WIDTH, 
 from chainrule.neural.config.transformer import TransformerConfig
 
 SublayerNorms = Literal["before", "after", "both"]
-Mixer = Literal["attention", "convolution", "mamba", "mamba2", "delta", "rwkv", "rwkv_channels"]
+Mixer = Literal[
+    "attention", "convolution", "mamba", "mamba2", "delta", "rwkv", "rwkv_channels", "attention_mamba2", "none"
+]
+Router = Literal["softmax", "sigmoid"]
+RecurrenceNorm = Literal["after", "before", "none"]
 RotaryScaling = Literal["none", "linear", "llama3", "yarn", "longrope"]
 
 
@@ -79,6 +83,63 @@ class OpenSettings(BertSettings):
         True, "experts: the weights of the chosen ones add up to 1, not those of all", is_rare=True
     )
     router_bias: bool = option(False, "experts: the router has biases (gpt-oss)", is_rare=True)
+    router: Router = option(
+        "softmax", "experts: how scores become weights; sigmoid: each by itself (DeepSeek V3)", is_rare=True
+    )
+    router_shift: bool = option(
+        False, "experts: they are chosen by their weights plus a learned number each (DeepSeek V3)", is_rare=True
+    )
+    expert_groups: int = option(
+        1, "experts: groups of neighbours, of which the best ones are chosen first", least=1, below=1024, is_rare=True
+    )
+    chosen_groups: int = option(1, "expert_groups: how many are chosen", least=1, below=1024, is_rare=True)
+    routed_scale: float = option(1.0, "experts: the factor of the chosen ones' weights", least=1e-9, is_rare=True)
+    shared_expert_width: int = option(
+        0,
+        "experts: hidden numbers of a further one that all tokens go through; 0: none (Qwen 2 MoE, DeepSeek)",
+        least=0,
+        below=8 * MAX_WIDTH,
+        is_rare=True,
+    )
+    gated_shared_expert: bool = option(
+        False, "shared_expert_width: its output is multiplied by a gate of the token (Qwen 2 MoE)", is_rare=True
+    )
+    dense_layers: tuple[int, ...] = option(
+        (), "experts: the blocks that have a plain feed-forward layer instead, by number from 0", least=0, is_rare=True
+    )
+    dense_width: int | None = option(
+        None,
+        "dense_layers: their hidden numbers; nothing: as many as those of experts",
+        least=1,
+        below=8 * MAX_WIDTH,
+        is_rare=True,
+    )
+    key_rank: int | None = option(
+        None,
+        "numbers of the vector from which keys and values of all heads are made (DeepSeek V2); nothing: none",
+        least=1,
+        below=MAX_WIDTH,
+        is_rare=True,
+    )
+    query_rank: int | None = option(
+        None, "key_rank: likewise of queries; nothing: none", least=1, below=MAX_WIDTH, is_rare=True
+    )
+    value_width: int | None = option(
+        None, "key_rank: numbers in a value; nothing: as in a head", least=1, below=MAX_WIDTH, is_rare=True
+    )
+    query_growth: float = option(
+        0.0,
+        "queries are multiplied by 1 + this times ln(1 + position // rotary_trained_context) (Ministral 3)",
+        least=0,
+        is_rare=True,
+    )
+    attention_out_scale: float = option(1.0, "the factor of what attention adds (Falcon-H1)", least=0, is_rare=True)
+    feed_forward_scales: tuple[float, ...] = option(
+        (), "two factors: of gates before their activation, and of what the layer adds (Falcon-H1)", is_rare=True
+    )
+    up_biases: bool = option(
+        True, "feed-forward layers have biases before the activation, too; off: only after it (GTE)", is_rare=True
+    )
     attention_sinks: bool = option(
         False, "each head has a learned score that takes part in the softmax, without a value (gpt-oss)", is_rare=True
     )
@@ -140,8 +201,12 @@ class OpenSettings(BertSettings):
         (),
         "what each block has in the place of attention; convolution: a short one between gates (LFM2); mamba, mamba2: "
         "a selective state (Gu 2023, Dao 2024); delta: the gated delta rule (Yang 2024); rwkv, rwkv_channels: RWKV's "
-        "two halves (Peng 2023); nothing: attention in all",
+        "two halves (Peng 2023); attention_mamba2: both, side by side (Falcon-H1); none: a feed-forward layer alone "
+        "(Nemotron-H); nothing: attention in all",
         is_rare=True,
+    )
+    fed_alone: bool = option(
+        False, "only blocks whose mixer is none have a feed-forward layer (Nemotron-H)", is_rare=True
     )
     has_feed_forward: bool = option(True, "blocks have a feed-forward layer; off: none (Mamba)", is_rare=True)
     recurrence_width: int = option(
@@ -159,6 +224,21 @@ class OpenSettings(BertSettings):
         3, "all but attention: tokens that a convolution reads", least=2, below=1024, is_rare=True
     )
     recurrence_biases: bool = option(False, "convolution, mamba, mamba2: products have biases", is_rare=True)
+    recurrence_norm: RecurrenceNorm = option(
+        "after", "mamba2: the output is normalised after its gate, before it, or not (Falcon-H1)", is_rare=True
+    )
+    recurrence_scales: tuple[float, ...] = option(
+        (), "mamba2: the factors of gates, values, what is written, what is read, and steps (Falcon-H1)", is_rare=True
+    )
+    recurrence_scale: float = option(1.0, "mamba2: the factor of what it adds (Falcon-H1)", least=0, is_rare=True)
+    least_step: float = option(0.0, "mamba2: steps are at least this (Nemotron-H)", least=0, is_rare=True)
+    selection_epsilon: float | None = option(
+        None,
+        "mamba: steps, and what is read and written, are normalised with this epsilon; nothing: they are not (Falcon "
+        "Mamba)",
+        least=0,
+        is_rare=True,
+    )
     kernel_bias: bool = option(True, "mamba, mamba2: the convolution has a bias", is_rare=True)
     gated_attention: bool = option(
         False,
@@ -247,7 +327,8 @@ class OpenSettings(BertSettings):
 
     @property
     def is_translation_invariant(self) -> bool:
-        return super().is_translation_invariant and not (self.positions == "rotary" and self.changes_rotation)
+        changes = self.query_growth or (self.positions == "rotary" and self.changes_rotation)
+        return super().is_translation_invariant and not changes
 
     @property
     def changes_rotation(self) -> bool:
@@ -262,10 +343,27 @@ class OpenSettings(BertSettings):
         """Return the mixer of a block. layer: its number, from 0."""
         return self.mixers[layer] if self.mixers else "attention"
 
+    def attends(self, layer: int) -> bool:
+        """Return whether a block has attention. layer: its number, from 0."""
+        return self.mixer(layer).startswith("attention")
+
+    def is_fed(self, layer: int) -> bool:
+        """Return whether a block has a feed-forward layer, or experts. layer: its number, from 0."""
+        return self.has_feed_forward and (not self.fed_alone or self.mixer(layer) == "none")
+
+    def has_experts(self, layer: int) -> bool:
+        """Return whether a block has experts. layer: its number, from 0."""
+        return self.experts > 0 and layer not in self.dense_layers
+
+    @property
+    def width_of_values(self) -> int:
+        """Numbers in a value."""
+        return self.width_of_heads if self.value_width is None else self.value_width
+
     @property
     def is_stateful(self) -> bool:
         """Whether a block carries a state from token to token."""
-        return any(mixer != "attention" for mixer in self.mixers)
+        return any(mixer not in ("attention", "none") for mixer in self.mixers)
 
     def has_window(self, layer: int) -> bool:
         """Return whether a block sees its window alone. layer: its number, from 0."""
@@ -292,6 +390,8 @@ class OpenSettings(BertSettings):
 
     def hidden_width_of(self, layer: int) -> int:
         """Return hidden numbers of a block's feed-forward layer. layer: its number, from 0."""
+        if self.dense_width is not None and layer in self.dense_layers:
+            return self.dense_width
         is_wide = self.wide_shared_blocks and self.keys_from(layer) is not None
         return (1 + is_wide) * self.hidden_width
 

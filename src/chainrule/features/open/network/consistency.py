@@ -68,6 +68,72 @@ def check_opened(config: Any) -> None:
     if config.expert_width and not (config.experts and config.sublayer_norms == "both"):
         raise SettingError("expert_width needs experts, and sublayer_norms that are both; leave it out, or set them")
     _check_full_blocks(config)
+    _check_experts(config)
+    _check_latent(config)
+    _check_mixers(config)
+
+
+def _check_experts(config: Any) -> None:
+    """Raise SettingError if groups of experts, or blocks without experts, are invalid."""
+    least = 2 if config.router == "sigmoid" else 1
+    grouped = config.expert_groups > 1
+    if grouped and (config.experts % config.expert_groups or config.experts < least * config.expert_groups):
+        raise SettingError(
+            f"expert_groups is {config.expert_groups}, which {config.experts} experts cannot be divided into, with "
+            f"{least} or more in each"
+        )
+    if grouped and config.chosen_experts * config.expert_groups > config.experts * config.chosen_groups:
+        raise SettingError(f"chosen_groups is {config.chosen_groups}, which have fewer experts than are chosen")
+    if grouped and config.chosen_groups > config.expert_groups:
+        raise SettingError(f"chosen_groups is {config.chosen_groups}, but there are {config.expert_groups}; lower it")
+    if any(layer >= config.layers for layer in config.dense_layers):
+        raise SettingError(f"dense_layers has {max(config.dense_layers)}, but there are {config.layers} blocks, from 0")
+    if config.gated_shared_expert and not config.shared_expert_width:
+        raise SettingError("gated_shared_expert needs a shared_expert_width; set it, or leave the gate out")
+    if config.feed_forward_scales and (
+        len(config.feed_forward_scales) != 2 or not config.is_gated or config.experts or config.is_bidirectional
+    ):
+        raise SettingError("feed_forward_scales are two numbers for gated feed-forward layers, without experts")
+
+
+def _check_latent(config: Any) -> None:
+    """Raise SettingError if keys that are made from short vectors have invalid settings."""
+    if config.key_rank is None:
+        if config.query_rank is not None or config.value_width is not None:
+            raise SettingError("query_rank and value_width need a key_rank; set it, or leave them out")
+        return
+    if config.width_of_values > config.width_of_heads or config.rotated_width >= config.width_of_heads:
+        raise SettingError(
+            f"value_width is {config.width_of_values} and rotary_width {config.rotated_width}; expected at most, and "
+            f"below, the {config.width_of_heads} numbers of a head"
+        )
+    others = (
+        config.query_key_norm,
+        config.gated_attention,
+        config.attention_sinks,
+        config.score != "scaled_dot",
+        config.score_cap is not None,
+        config.key_heads != config.heads,
+        config.positions != "rotary",
+        config.is_bidirectional,
+        config.shared_key_layers > 0,
+        config.full_head_width is not None,
+        config.query_growth,
+    )
+    if any(others):
+        raise SettingError("key_rank needs a causal network of plain attention, with rotary positions")
+
+
+def _check_mixers(config: Any) -> None:
+    """Raise SettingError if what stands in the place of attention has invalid settings."""
+    if ("none" in config.mixers or config.fed_alone) and not (config.fed_alone and config.mixers):
+        raise SettingError("mixers that are none need fed_alone, and fed_alone needs mixers")
+    if "none" in config.mixers and (
+        not config.has_feed_forward or config.is_bidirectional or config.parallel or config.sublayer_norms != "before"
+    ):
+        raise SettingError("mixers that are none need feed-forward layers, in blocks with a norm first")
+    if config.recurrence_scales and len(config.recurrence_scales) != 5:
+        raise SettingError(f"recurrence_scales are {len(config.recurrence_scales)} numbers; expected 5")
 
 
 def _check_full_blocks(config: Any) -> None:

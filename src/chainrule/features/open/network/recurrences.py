@@ -113,6 +113,7 @@ class SelectiveState(nn.Module):
         decays = torch.arange(1.0, self.states + 1).log().expand(1, inner, -1)
         self.log_decay = nn.Parameter(decays.clone())  # three dimensions, as no matrix
         self.skip = nn.Parameter(torch.ones(inner))
+        self.epsilon = config.selection_epsilon
         self.out = nn.Linear(inner, config.width, bias=config.recurrence_biases)
 
     def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
@@ -120,9 +121,10 @@ class SelectiveState(nn.Module):
         x, gate = linear(x, self.into).chunk(2, -1)  # (B, T, I)
         x, kept = self.convolution(x, starts, None if memory is None else memory[0])
         x = F.silu(x.float())
-        step, read, write = (
-            linear(x, self.selection).float().split_with_sizes((self.rank, self.states, self.states), -1)
-        )
+        selected = linear(x, self.selection).float().split_with_sizes((self.rank, self.states, self.states), -1)
+        if self.epsilon is not None:
+            selected = tuple(F.rms_norm(part, part.shape[2:], eps=self.epsilon) for part in selected)
+        step, read, write = selected
         step = F.softplus(linear(step, self.step).float())  # (B, T, I)
         state = x.new_zeros(len(x), self.states, x.shape[2]) if memory is None else memory[1]
         rates = self.log_decay.exp().mT  # (1, N, I)
@@ -148,27 +150,36 @@ class SelectiveHeads(nn.Module):
         self.convolution = CausalConvolution(mixed, config.recurrence_kernel, bias=config.kernel_bias)
         self.step_bias, self.skip = nn.Parameter(torch.ones(self.heads)), nn.Parameter(torch.ones(self.heads))
         self.log_decay = nn.Parameter(torch.arange(1.0, self.heads + 1).log())
-        self.gain, self.epsilon = nn.Parameter(torch.ones(self.inner)), config.norm_epsilon
+        self.gain = nn.Parameter(torch.ones(self.inner)) if config.recurrence_norm != "none" else None
+        self.gates_first, self.epsilon = config.recurrence_norm != "before", config.norm_epsilon
+        self.scales, self.least = config.recurrence_scales, config.least_step
         self.out = nn.Linear(self.inner, config.width, bias=config.recurrence_biases)
 
     def forward(self, x: Tensor, starts: Tensor | None, memory: Memory | None) -> tuple[Tensor, Memory]:
         """Return what the block adds, and the memory, as `Recurrence` does."""
         rows, length = x.shape[:2]
         wide = self.groups * self.states
-        gate, mixed, step = linear(x, self.into).split_with_sizes((self.inner, self.inner + 2 * wide, self.heads), -1)
+        sizes = self.inner, self.inner, wide, wide, self.heads  # gates, values, what is written and read, steps
+        parts = linear(x, self.into).split_with_sizes(sizes, -1)
+        if self.scales:
+            parts = tuple(part * scale for part, scale in zip(parts, self.scales, strict=True))
+        gate, mixed, step = parts[0], torch.cat(parts[1:4], -1), parts[4]
         mixed, kept = self.convolution(mixed, starts, None if memory is None else memory[0])
         value, read, write = F.silu(mixed.float()).split_with_sizes((self.inner, wide, wide), -1)
         value = value.reshape(rows, length, self.heads, -1)  # (B, T, H, d)
         read, write = (part.reshape(rows, length, self.groups, -1) for part in (read, write))
-        step = F.softplus(step.float() + self.step_bias)  # (B, T, H)
+        step = F.softplus(step.float() + self.step_bias).clamp(min=self.least)  # (B, T, H)
         decay = torch.exp(-self.log_decay.exp() * step).repeat_interleave(value.shape[3], 2)  # (B, T, I)
         added = (value * step[..., None]).flatten(2)
         state = added.new_zeros(rows, self.states, self.inner) if memory is None else memory[1]
         y, state = _scan_states(decay[:, :, None], added, read, write, starts, state)
         y = y + (value * self.skip[:, None]).flatten(2)
-        y = (y * F.silu(gate.float())).reshape(rows, length, self.groups, -1)
-        y = F.rms_norm(y, y.shape[3:], eps=self.epsilon).flatten(2) * self.gain
-        return linear(y, self.out), (kept, state)
+        gate = F.silu(gate.float())
+        y = y * gate if self.gates_first else y
+        if self.gain is not None:
+            y = y.reshape(rows, length, self.groups, -1)
+            y = F.rms_norm(y, y.shape[3:], eps=self.epsilon).flatten(2) * self.gain
+        return linear(y if self.gates_first else y * gate, self.out), (kept, state)
 
 
 class GatedDelta(nn.Module):

@@ -46,7 +46,7 @@ class OpenTransformer(MaskedTransformer):
         has_window = [config.has_window(layer) for layer in range(config.layers)]
         self.windows = [*[None] * (not all(has_window)), *[config.window] * any(has_window)]
         self.kinds = [len(self.windows) - 1 if own else 0 for own in has_window]  # which of them each block has
-        forgets = all(own or config.mixer(layer) != "attention" for layer, own in enumerate(has_window))
+        forgets = all(own or not config.attends(layer) for layer, own in enumerate(has_window))
         self.context = None if forgets and config.is_translation_invariant else config.context
         self.in_blocks = config.score_cap is None and not config.attention_sinks
         self.is_stateful = config.is_stateful
@@ -55,6 +55,7 @@ class OpenTransformer(MaskedTransformer):
         self.lends = config.shared_key_layers > 0
         self.takes_float64 = not self.lends and self.distances is None
         self.turn = config.rotary_trained_context if self.long_rotary is not None else None
+        self.growth, self.grows_every = config.query_growth, config.rotary_trained_context
 
     def _add_inputs(self, config: TransformerConfig) -> None:
         own = cast("OpenSettings", config)
@@ -190,6 +191,8 @@ class OpenTransformer(MaskedTransformer):
             beside = beside._replace(lent={})
         if self.distances is not None:
             beside = beside._replace(distances=self.distances(x.shape[1]))
+        if self.growth:
+            beside = beside._replace(growth=1 + self.growth * (positions // self.grows_every).log1p()[..., None, None])
         x, masks, rotations = super()._prepared(x, positions, masks)
         if self.long_rotary is not None and rotations[0] is not None:
             rotations = [self._by_position(rotations[0], positions, x, is_long=beside.is_long)] * len(masks)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SPACE = "▁"
 _HIDING = 0x100000  # private characters, which stand for symbols while a text is normalised
-_LINE_ENDS: Json = {"type": "Split", "pattern": {"Regex": "\\n+"}, "behavior": "Isolated", "invert": False}
+LINE_ENDS: Json = {"type": "Split", "pattern": {"Regex": "\\n+"}, "behavior": "Isolated", "invert": False}
 _BPE_DEFAULTS = {"dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None}
 
 
@@ -63,7 +63,7 @@ def definition_of_merged(
         special=[(token, pieces[token]) for token in special],
         added=[(token, pieces[token]) for token in added],
         normalizer={"type": "Sequence", "normalizers": [*prepended, replaced]},
-        pre_tokenizer=_LINE_ENDS if cuts_lines else None,
+        pre_tokenizer=LINE_ENDS if cuts_lines else None,
         decoder={"type": "Sequence", "decoders": [restored, {"type": "ByteFallback"}, {"type": "Fuse"}, *stripped]},
         model={
             "type": "BPE",

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.features.open.architecture import ACTIVATIONS, QUERY_KEY_VALUE, Rule, Setting, Tensor, weight_and_bias
-from chainrule.features.open.architectures.bert import BERT, TIED, rename_row
+from chainrule.features.open.architectures.encoders.bert import BERT, TIED, rename_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.features.open.architecture import Rule, Setting, Tensor, weight_and_bias
-from chainrule.features.open.architectures.marian import MARIAN
+from chainrule.features.open.architectures.pairs.marian import MARIAN
 
 if TYPE_CHECKING:
     from chainrule.features.seq2seq.network.config import Seq2SeqConfig

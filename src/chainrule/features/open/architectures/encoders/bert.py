@@ -1,9 +1,9 @@
 """BERT and its relatives, with their masked-LM heads.
 
-BERT (Devlin et al. 2019). DistilBERT (Sanh et al. 2019): without segments. RoBERTa (Liu et al. 2019), and XLM-R
-(Conneau et al. 2020): the first position is the row after that of padding. MPNet (Song et al. 2020): biases by distance
-beside positions. ELECTRA (Clark et al. 2020), its generator: narrower vectors of tokens. ModernBERT (Warner et al.
-2024): norms first, rotary positions, and a window in two of three layers.
+BERT (Devlin et al. 2019). DistilBERT (Sanh et al. 2019): without segments. RoBERTa (Liu et al. 2019), XLM-R
+(Conneau et al. 2020) and CamemBERT (Martin et al. 2020): the first position is the row after that of padding. MPNet
+(Song et al. 2020): biases by distance beside positions. ELECTRA (Clark et al. 2020), its generator: narrower vectors of
+tokens. ModernBERT (Warner et al. 2024): norms first, rotary positions, and a window in two of three layers.
 """
 
 from __future__ import annotations
@@ -206,6 +206,7 @@ ROBERTA = replace(
 )
 
 XLM_ROBERTA = replace(ROBERTA, model_type="xlm-roberta", class_name="XLMRobertaForMaskedLM")
+CAMEMBERT = replace(ROBERTA, model_type="camembert", class_name="CamembertForMaskedLM")
 
 _MPNET_NAMES = {
     "roberta.": "mpnet.",

@@ -1,0 +1,1 @@
+"""Encoders that fill in masked tokens, or give vectors: BERT and its relatives."""

@@ -1,0 +1,179 @@
+"""Architectures of GGUF files since 2024: LLaMAs with a change, hybrids of attention and Mamba-2, experts for all
+tokens, and encoders with rotary positions.
+"""
+
+from __future__ import annotations
+
+from chainrule.features.open.gguf import changes
+from chainrule.features.open.gguf.kind import Kind
+
+# The rows of all experts, and of one.
+EXPERTS = {
+    "ffn_gate_inp": "mlp.gate",
+    "ffn_gate_exps": "mlp.experts.{expert}.gate_proj",
+    "ffn_up_exps": "mlp.experts.{expert}.up_proj",
+    "ffn_down_exps": "mlp.experts.{expert}.down_proj",
+}
+_SHARED = {f"ffn_{part}_shexp": f"mlp.shared_experts.{part}_proj" for part in ("gate", "up", "down")}
+_MAMBA2 = {
+    "ssm_in": "in_proj",
+    "ssm_conv1d": "conv1d",
+    "ssm_dt.bias": "dt_bias",
+    "ssm_a": "A_log",
+    "ssm_d": "D",
+    "ssm_norm": "norm",
+    "ssm_out": "out_proj",
+}
+_OF_MAMBA2 = {
+    "ssm_conv1d": changes.CONVOLUTION,
+    "ssm_a": changes.FLAT_LOG,
+    "ssm_d": changes.FLAT,
+    "ssm_norm": changes.IN_GROUPS,
+}
+_ROUTED = {
+    "expert_count": "n_routed_experts",
+    "expert_used_count": "num_experts_per_tok",
+    "expert_weights_scale": "routed_scaling_factor",
+    "expert_weights_norm": "norm_topk_prob",
+    "expert_group_count": "n_group",
+    "expert_group_used_count": "topk_group",
+    **dict.fromkeys(("expert_gating_func", "nextn_predict_layers"), None),
+}
+_ENCODER: dict[str, str | None] = dict.fromkeys(("attention.causal", "pooling_type"))
+_POST = {"attn_output_norm": "norm1", "layer_output_norm": "norm2"}
+_POST_TOP = {
+    "token_embd": "embeddings.word_embeddings",
+    "token_types": "embeddings.token_type_embeddings",
+    "token_embd_norm": "emb_ln",
+}
+
+LATER: dict[str, Kind] = {
+    "arcee": Kind("arcee", is_paired=True),
+    "seed_oss": Kind("seed_oss", {"post_attention_norm": "post_attention_layernorm"}, more=changes.of_seed),
+    "nemotron": Kind("nemotron", counts_one=True, fields={"attention.layer_norm_epsilon": "norm_eps"}),
+    "mistral3": Kind(
+        "ministral3",
+        is_paired=True,
+        fields={
+            "attention.temperature_scale": "llama_4_scaling_beta",
+            "attention.temperature_length": "original_max_position_embeddings",
+        },
+        more=changes.of_ministral,
+    ),
+    "olmoe": Kind(
+        "olmoe", EXPERTS, fields={"expert_feed_forward_length": "intermediate_size", "expert_count": "num_experts"}
+    ),
+    "qwen2moe": Kind(
+        "qwen2_moe",
+        {
+            **EXPERTS,
+            "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
+            **{name: theirs.replace("experts", "expert") for name, theirs in _SHARED.items()},
+        },
+        fields={"expert_shared_feed_forward_length": "shared_expert_intermediate_size"},
+        changes={"ffn_gate_inp_shexp": changes.ONE_ROW},
+        more=changes.of_qwen2moe,
+    ),
+    "glm4moe": Kind(
+        "glm4_moe",
+        {
+            **EXPERTS,
+            **_SHARED,
+            "post_attention_norm": "post_attention_layernorm",
+            "exp_probs_b.bias": "mlp.gate.e_score_correction_bias",
+        },
+        fields={
+            **_ROUTED,
+            "leading_dense_block_count": "first_k_dense_replace",
+            "expert_shared_count": "n_shared_experts",
+            "expert_shared_feed_forward_length": None,
+        },
+        more=changes.of_glm4moe,
+    ),
+    "granitehybrid": Kind(
+        "granitemoehybrid",
+        {
+            **{name: f"mamba.{theirs}" for name, theirs in _MAMBA2.items()},
+            "ffn_gate.weight": "shared_mlp.input_linear.weight#0",
+            "ffn_up.weight": "shared_mlp.input_linear.weight#1",
+            "ffn_down": "shared_mlp.output_linear",
+        },
+        is_paired=True,
+        fields={
+            "logit_scale": "logits_scaling",
+            "rope.scaling.finetuned": "position_embedding_type",
+            "feed_forward_length": "shared_intermediate_size",
+            "ssm.conv_kernel": "mamba_d_conv",
+            "ssm.state_size": "mamba_d_state",
+            "ssm.time_step_rank": "mamba_n_heads",
+            "ssm.group_count": "mamba_n_groups",
+            "ssm.inner_size": "ssm.inner_size",
+        },
+        changes=_OF_MAMBA2,
+        joins={"shared_mlp.input_linear.weight": changes.ONE_ON_THE_OTHER},
+        more=changes.of_granite4,
+    ),
+    "nemotron_h": Kind(
+        "nemotron_h",
+        {
+            **{name: f"mixer.{theirs}" for name, theirs in _MAMBA2.items()},
+            "attn_norm": "norm",
+            **{f"attn_{name}": f"mixer.{name}_proj" for name in "qkv"},
+            "attn_output": "mixer.o_proj",
+            "ffn_up": "mixer.up_proj",
+            "ffn_down": "mixer.down_proj",
+        },
+        {"token_embd": "backbone.embeddings", "output_norm": "backbone.norm_f"},
+        "backbone.layers.{layer}.",
+        fields={
+            "attention.layer_norm_rms_epsilon": "layer_norm_epsilon",
+            "ssm.conv_kernel": "conv_kernel",
+            "ssm.state_size": "ssm_state_size",
+            "ssm.time_step_rank": "mamba_num_heads",
+            "ssm.group_count": "n_groups",
+            "ssm.inner_size": "ssm.inner_size",
+            **dict.fromkeys(("rope.dimension_count", "attention.layer_norm_epsilon"), None),
+        },
+        changes=_OF_MAMBA2,
+        more=changes.of_nemotron_h,
+    ),
+    "nomic-bert": Kind(
+        "nomic_bert",
+        {
+            **_POST,
+            "attn_qkv": "attn.Wqkv",
+            "attn_output": "attn.out_proj",
+            "ffn_gate": "mlp.fc12",
+            "ffn_up": "mlp.fc11",
+            "ffn_down": "mlp.fc2",
+        },
+        _POST_TOP,
+        "encoder.layers.{layer}.",
+        fields={**_ENCODER, "attention.head_count_kv": None},
+        more=changes.of_rotated,
+        reads="framed",
+    ),
+    "jina-bert-v3": Kind(
+        "jina_embeddings_v3",
+        {
+            **_POST,
+            "attn_qkv": "mixer.Wqkv",
+            "attn_output": "mixer.out_proj",
+            "ffn_up": "mlp.fc1",
+            "ffn_down": "mlp.fc2",
+        },
+        _POST_TOP,
+        "encoder.layers.{layer}.",
+        fields={**_ENCODER, "attention.head_count_kv": None},
+        more=changes.of_rotated,
+        reads="framed",
+    ),
+    "eurobert": Kind(
+        "eurobert",
+        top={"token_embd": "embed_tokens", "output_norm": "norm"},
+        layers="layers.{layer}.",
+        fields=_ENCODER,
+        more=changes.of_rotated,
+        reads="framed",
+    ),
+}

@@ -1,0 +1,116 @@
+"""GGUF files that are written have what llama.cpp's converter puts there, and give the numbers of the folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+from tiny_files import write_gguf
+from tiny_models import CAUSAL, MASKED, save, shaken, tiny
+from tiny_tokenizers import TEXTS, byte_level, tokenizer_of, word_pieces
+
+import chainrule
+from chainrule import SettingError
+from chainrule.features.open.gguf.tokenizer import definition_of_gguf
+from chainrule.features.open.gguf.vocabulary import vocabulary_metadata
+
+# Of each way in which llama.cpp's converter changes tensors, one kind.
+AS_CONVERTED = ["llama3", "gemma", "qwen3", "gpt2", "gpt_neox", "falcon, new", "mixtral", "gpt_oss", "mamba2"]
+AS_CONVERTED += ["qwen3_5", "lfm2, unadjusted", "phi3, longrope", "granite", "gemma4, wide", "olmo3"]
+# Kinds for which the tests have no other converter.
+ALONE = ["arcee", "seed_oss", "nemotron", "ministral3", "olmoe", "granite 4", "granite 4, positions", "glm4_moe"]
+ALONE += ["falcon_mamba", "mistral", "nemotron_h, without experts", "smollm3", "command"]
+KINDS = {**CAUSAL, "command": CAUSAL["cohere"]}
+
+
+def contents(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    reader = gguf.GGUFReader(path)
+    fields = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("GGUF.")}
+    return {tensor.name: np.array(tensor.data) for tensor in reader.tensors}, fields
+
+
+@pytest.mark.parametrize("name", AS_CONVERTED)
+def test_a_file_is_what_llama_cpp_s_converter_makes(name: str, tmp_path: Path) -> None:
+    theirs = shaken(CAUSAL[name])
+    expected, said = contents(write_gguf(tmp_path / "theirs.gguf", theirs, byte_level()))
+    chainrule.convert(save(theirs, tmp_path / "hf"), tmp_path / "ours.gguf")
+    found, fields = contents(tmp_path / "ours.gguf")
+    assert found.keys() == expected.keys()
+    for tensor, array in expected.items():
+        np.testing.assert_allclose(found[tensor], array, rtol=1e-6, atol=1e-7, err_msg=tensor)
+    for key, value in said.items():
+        if (
+            value
+            and key in fields
+            and not key.endswith(("token_type", "tokens", "bos_token_id", "rope.dimension_sections"))
+        ):
+            assert fields[key] == pytest.approx(value), key
+    assert {key for key, value in said.items() if value} - fields.keys() <= {
+        "tokenizer.ggml.unknown_token_id",
+        "gpt-oss.attention.sliding_window_pattern",  # which llama.cpp knows
+    }
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_file_gives_the_numbers_of_the_folder(name: str, tmp_path: Path) -> None:
+    model = chainrule.load(save(shaken(KINDS[name]), tmp_path / "hf"))
+    model.save(tmp_path / "x.gguf")
+    again = chainrule.load(tmp_path / "x.gguf")
+    np.testing.assert_allclose(again.score(TEXTS), model.score(TEXTS), rtol=1e-5)
+    with pytest.raises(chainrule.OutputError, match="exists"):
+        model.save(tmp_path / "x.gguf")
+
+
+@pytest.mark.parametrize("name", ["bert", "modernbert", "nomic_bert", "eurobert"])
+def test_an_encoder_gives_its_vectors(name: str, tmp_path: Path) -> None:
+    model = chainrule.load(save(shaken(MASKED[name]).base_model, tmp_path / "hf", tokenizer_of(name)))
+    chainrule.convert(tmp_path / "hf", tmp_path / "x.gguf")
+    np.testing.assert_allclose(chainrule.load(tmp_path / "x.gguf").embed(TEXTS), model.embed(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_blocks_of_a_compact_model_are_those_of_the_file(bits: int, tmp_path: Path) -> None:
+    """Rows of queries and keys are reordered in a file of a llama, and stay in their blocks."""
+    size = {"hidden_size": 64, "intermediate_size": 96, "head_dim": 16, "tie_word_embeddings": True}
+    save(shaken(lambda: tiny("llama", **size), spread=0.1), tmp_path / "hf")
+    for target in ("lm", "x.gguf"):
+        chainrule.convert(tmp_path / "hf", tmp_path / target, compact=True, bits=bits)
+    own, file = chainrule.load(tmp_path / "lm"), chainrule.load(tmp_path / "x.gguf")
+    assert file.engine.stream_signature == own.engine.stream_signature
+    assert file.score(TEXTS).tolist() == own.score(TEXTS).tolist()
+    kinds = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(tmp_path / "x.gguf").tensors}
+    assert kinds["blk.0.attn_q.weight"] == {4: "Q4_1", 8: "Q8_0"}[bits]
+    assert (kinds["token_embd.weight"], kinds["blk.0.attn_norm.weight"]) == ("Q8_0", "F32")
+    data = {tensor.name: tensor for tensor in gguf.GGUFReader(tmp_path / "x.gguf").tensors}["blk.0.attn_v.weight"]
+    weights = gguf.quants.dequantize(data.data, data.tensor_type)
+    exact = shaken(lambda: tiny("llama", **size), spread=0.1).model.layers[0].self_attn.v_proj.weight
+    assert np.abs(weights - exact.detach().numpy()).max() < {4: 0.05, 8: 0.003}[bits]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("helium", "llama.cpp has no helium"),
+        ("gemma3, scaled", r"a GGUF file of a gemma3 cannot have full_layers=\(2, 5\)"),
+        ("qwen2, windows", "a GGUF file of a qwen2 cannot have window=5"),
+        ("ernie4_5", "llama.cpp has no ernie4_5 with biases"),
+        ("nemotron_h", "has no tensor for 'backbone.layers.5.mixer.gate.weight'"),
+    ],
+)
+def test_what_a_file_cannot_say_is_refused_by_name(name: str, reason: str, tmp_path: Path) -> None:
+    save(shaken(CAUSAL[name]), tmp_path / "hf")
+    with pytest.raises(SettingError, match=reason):
+        chainrule.convert(tmp_path / "hf", tmp_path / "x.gguf")
+    assert not (tmp_path / "x.gguf").exists()
+
+
+@pytest.mark.parametrize("build", [byte_level, word_pieces])
+def test_a_tokenizer_comes_back(build: Any) -> None:
+    tokenizer = build()
+    metadata = vocabulary_metadata(tokenizer.to_str().encode(), 300, {"bos_token_id": 1, "eos_token_id": 0}, "text")
+    back = type(tokenizer).from_str(definition_of_gguf(Path("x.gguf"), metadata).decode())
+    for text in [*TEXTS, "Straße  mit\nZeilen", "12,345"]:
+        assert back.encode(text, add_special_tokens=False).ids == tokenizer.encode(text, add_special_tokens=False).ids
