@@ -105,9 +105,12 @@ if TYPE_CHECKING:
     from chainrule.features.speech.draw_alignment import SoundAlignment as SoundAlignment
     from chainrule.features.speech.measurement import SpeechMeasurement as SpeechMeasurement
     from chainrule.features.speech.model import AlignedText as AlignedText
+    from chainrule.features.speech.model import NewWords as NewWords
     from chainrule.features.speech.model import SpeechModel as SpeechModel
     from chainrule.features.speech.network_config import SpeechConfig as SpeechConfig
+    from chainrule.features.speech.sounds.sound import Recording as Recording
     from chainrule.features.speech.sounds.sound import Sound as Sound
+    from chainrule.features.speech.sounds.sound import raw_recording as raw_recording
     from chainrule.features.speech.sounds.sound import read_sound as read_sound
     from chainrule.features.speech.sounds.transcripts import Transcript as Transcript
     from chainrule.features.speech.sounds.transcripts import read_transcripts as read_transcripts

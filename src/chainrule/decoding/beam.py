@@ -373,9 +373,9 @@ def _may_improve(group: _Group, config: BeamConfig, limit: int) -> bool:
     More tokens only lower a log-probability, divisors never shrink and coverage is never positive: so a hypothesis
     scores at most its own log-probability over the divisor of the longest text.
     """
-    returned = -(-config.best // config.groups)
-    if len(group.finished) < returned:
-        return True
+    returned = (config.size if config.stop == "full" else config.best + config.groups - 1) // config.groups
+    if len(group.finished) < returned or config.stop == "full":
+        return len(group.finished) < returned
     longest = limit if config.stop == "sure" else group.open[0].length
     bound = max(node.total for node in group.open) / config.divisor(longest + 1)
     return -group.finished[returned - 1][0] < bound

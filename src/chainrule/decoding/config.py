@@ -33,8 +33,8 @@ class BeamConfig(Options):
     groups: the beam is divided into this many groups; each pays `diversity` nats for a token that an earlier group
     chose in the same step (Vijayakumar et al. 2018).
     must_end: return only texts that end with </s>.
-    stop: end the search when no better text is possible (sure), or when no open hypothesis would be better if it ended
-    now (likely), which is much sooner unless rank_by is total.
+    stop: end the search when no better text is possible (sure), when no open hypothesis would be better if it ended now
+    (likely), which is much sooner unless rank_by is total, or once `size` texts have ended (full), as of Whisper.
 
     Raises SettingError if a setting is out of range.
     """
@@ -51,7 +51,7 @@ class BeamConfig(Options):
     groups: int = option(1, "divide the beam into groups that avoid each other's tokens", least=1)
     diversity: float = option(0.5, "the penalty, in nats, for a token that another group took", least=0, needs="groups")
     must_end: bool = option(False, "only return texts that end with </s>")
-    stop: Literal["sure", "likely"] = option("sure", "when the search ends", flag=None)
+    stop: Literal["sure", "likely", "full"] = option("sure", "when the search ends", flag=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()

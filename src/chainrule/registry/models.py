@@ -5,6 +5,8 @@ from __future__ import annotations
 from chainrule.kinds import CAUSAL_MODEL, CAUSAL_NETWORK, MASKED_MODEL, Kind, Lazy, Opener, Writer
 
 _NETWORKS = "chainrule.models.families.networks"
+_SPEECH = "chainrule.features.speech"
+_LISTENERS = ("network_config:Speech", "acoustic.config:Acoustic", "whisper.config:Whisper")
 _SETTINGS = "chainrule.neural.config"
 
 
@@ -113,9 +115,9 @@ KINDS = (
     Kind(
         "speech",
         "a speech model",
-        Lazy("chainrule.features.speech.model:SpeechModel"),
+        Lazy(f"{_SPEECH}.model:SpeechModel"),
         None,
-        (Lazy("chainrule.features.speech.network_config:SpeechConfig"),),
+        tuple(Lazy(f"{_SPEECH}.{own}Config") for own in _LISTENERS),
         "sounds: chainrule train speech, or chainrule.train_speech",
     ),
     Kind("vectors", "word vectors", Lazy("chainrule.features.vectors.model:WordVectors")),
@@ -183,8 +185,7 @@ OPENERS = (
     ),
 )
 
-_WRITING = f"{_OPEN}.writers"
-_EXPORTS = "chainrule.features.exports"
+_WRITING, _EXPORTS = f"{_OPEN}.writers", "chainrule.features.exports"
 _NGRAM_FILES = "chainrule.models.files.ngram_files"
 _NEW_FILE = Lazy("chainrule.base.files:check_new_file")
 WRITERS = (

@@ -70,6 +70,7 @@ ROWS = (
     ("draw several", "sizes", Lazy("chainrule.verbs.draw:draw_sizes")),
     ("sources", "hf", Lazy("chainrule.features.hub.source:fetch")),
     ("embed", "classifier", Lazy("chainrule.features.classify.shell:embed_inputs")),
+    ("embed", "speech", Lazy("chainrule.features.speech.acoustic.shell_embed:embed_sounds")),
 )
 
 OURS = Plugin(KINDS, VERBS, OPENERS, WRITERS, ROWS)

@@ -47,7 +47,7 @@ def test_what_is_heard_of_a_sound_does_not_depend_on_its_neighbours(name: str) -
         scores, steps = network(batch_of(sounds))
     for row, count, own in zip(scores, steps.tolist(), sounds, strict=True):
         assert count == network.steps(len(own))
-        alone = network.log_probs(own)
+        alone = network.log_probs_of(own)
         np.testing.assert_allclose(row[:count].log_softmax(-1), alone, atol=1e-5)
 
 

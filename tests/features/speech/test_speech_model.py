@@ -118,7 +118,7 @@ def test_a_saved_model_is_the_same(tmp_path: Path) -> None:
     assert opened.record == json.loads(json.dumps(model.record))
     assert chainrule.info(tmp_path / "speech").family == "speech"
     assert chainrule.verify(tmp_path / "speech").has_card
-    assert "SpeechModel: lstm, 3 labels" in repr(opened)
+    assert "SpeechModel: lstm, 4 outputs" in repr(opened)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
@@ -26,6 +26,8 @@ from chainrule.features.classify.shell_columns import LabelField, labelled_of
 from chainrule.features.classify.shell_train import assess
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from chainrule.features.classify.classification import UnitVectors
     from chainrule.text.tokenization.vocabulary import Markers
 
@@ -140,12 +142,24 @@ EVALUATE = ShellMeasure(LabelFlags, LabelFlags(), measure_classifier)
 
 
 def embed_inputs(
-    model: Path, name: str, output: Path | None, markers: Markers | None, reading: TextOptions, *, overwrite: bool
+    model: Path,
+    name: str,
+    output: Path | None,
+    given: Mapping[str, Any],
+    markers: Markers | None,
+    reading: TextOptions,
+    *,
+    overwrite: bool,
 ) -> tuple[list[UnitVectors], bool]:
-    """Return the vectors of the inputs in a file, or of their units, and whether they are of whole inputs."""
+    """Return the vectors of the inputs in a file, or of their units, and whether they are of whole inputs.
+
+    given: options of units and layers, of which there are none. Raises CycloptsError.
+    """
     from chainrule.features.classify.inputs import config_of, inputs_of
     from chainrule.features.classify.model import ClassifierModel
 
+    if given:
+        raise CycloptsError(msg="A classifier embeds what it labels; leave out the options of units and layers.")
     with progress_bar() as progress:
         embedder = open_model(model, None, markers, progress, kind=ClassifierModel)
         kind = inputs_of(embedder.classifier)

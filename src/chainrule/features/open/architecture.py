@@ -141,7 +141,7 @@ class Architecture:
     @property
     def is_bidirectional(self) -> bool:
         """Whether it reads a text with a special token on either side."""
-        return self.family not in ("transformer", "conditional")
+        return self.family not in ("transformer", "conditional", "whisper")
 
 
 # Whether both inputs share their vectors of tokens, and whether the output has those of its side -> our `shared`.

@@ -5,18 +5,16 @@ The decoder attends to the vectors of all patches, and to the one before them th
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from chainrule.base.bfloat16 import widen
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.features.classify.network.config import labelling_settings
 from chainrule.features.open.architecture import ACTIVATIONS
-from chainrule.features.open.importing import open_sides, record_of
+from chainrule.features.open.importing import TakenTensors, open_sides, record_of
 from chainrule.features.open.tokens.vocabulary import rows_by_ours
 from chainrule.features.seq2seq.network.config import CaptionConfig
 from chainrule.features.vision.network.config import ViTLabelling
@@ -74,7 +72,7 @@ def import_captioner(checkpoint: Checkpoint) -> ImportedCaptioner:
         config = _gpt2(decoder, pictures)
     except (KeyError, TypeError, ValueError, SettingError) as error:
         raise ModelFormatError(f"{location}: {error}; expected the settings of a ViT and of GPT-2") from error
-    theirs = _Tensors(checkpoint)
+    theirs = TakenTensors(checkpoint, _IGNORED)
     words = theirs.take("decoder.transformer.wte.weight")
     # Text models say at the top what these two say of their decoder.
     markers = {name: decoder.get(name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
@@ -90,7 +88,7 @@ def import_captioner(checkpoint: Checkpoint) -> ImportedCaptioner:
             f"{location}: decoder.lm_head.weight is not decoder.transformer.wte.weight; expected one matrix"
         )
     arrays["output.weight"] = rows_by_ours(words, numbering)  # that of the tokens, too
-    theirs.check_empty()
+    theirs.check_empty("a ViT with GPT-2")
     record = record_of(
         checkpoint,
         {name: array.shape for name, array in arrays.items()},
@@ -158,37 +156,7 @@ def _gpt2(config: Json, pictures: ViTLabelling) -> CaptionConfig:
     )
 
 
-class _Tensors:
-    """The tensors of a checkpoint, each of which is taken once."""
-
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint = checkpoint
-        self._left = {name for name in checkpoint.tensors if not re.fullmatch(_IGNORED, name)}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._left
-
-    def take(self, name: str) -> ndarray:
-        """Take a tensor, and return its numbers, widened. Raises ModelFormatError."""
-        if name not in self._left:
-            raise ModelFormatError(f"{self._checkpoint.location}: lacks the tensor {name!r}")
-        self._left.discard(name)
-        array = widen(self._checkpoint.tensors[name])
-        if not np.isfinite(array).all():
-            raise ModelFormatError(
-                f"{self._checkpoint.location}: the tensor {name!r} holds numbers that are not finite"
-            )
-        return array
-
-    def check_empty(self) -> None:
-        """Raise ModelFormatError where a tensor was not taken."""
-        if self._left:
-            raise ModelFormatError(
-                f"{self._checkpoint.location}: has the tensor {min(self._left)!r}, which a ViT with GPT-2 does not have"
-            )
-
-
-def _picture_arrays(theirs: _Tensors, config: ViTLabelling) -> Arrays:
+def _picture_arrays(theirs: TakenTensors, config: ViTLabelling) -> Arrays:
     """Return the arrays of the picture encoder. Raises ModelFormatError."""
     assert config.patches is not None
     places = theirs.take(_PATCHES + "position_embeddings")  # (1, 1 + patches, D): the vector that stands first, too
@@ -216,7 +184,7 @@ def _picture_arrays(theirs: _Tensors, config: ViTLabelling) -> Arrays:
     return arrays
 
 
-def _text_arrays(theirs: _Tensors, config: CaptionConfig) -> Arrays:
+def _text_arrays(theirs: TakenTensors, config: CaptionConfig) -> Arrays:
     """Return the arrays of the decoder; the matrices of GPT-2 are transposed. Raises ModelFormatError."""
     arrays = {"decoder.places.weight": theirs.take("decoder.transformer.wpe.weight")}
     for kind in ("weight", "bias"):

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from chainrule.base.bfloat16 import widen
 from chainrule.base.memory import release_freed_memory
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import ModelFormatError, SettingError
@@ -134,6 +136,44 @@ def record_of(
             },
         },
     }
+
+
+class TakenTensors:
+    """The tensors of a checkpoint that has no table, each of which is taken once, under its name without the prefix."""
+
+    def __init__(self, checkpoint: Checkpoint, ignored: str, prefix: str = "") -> None:
+        """Store the checkpoint. ignored: a pattern of tensors that are not read. prefix: as in `Architecture`."""
+        self._checkpoint = checkpoint
+        own = {name.removeprefix(prefix): name for name in checkpoint.tensors}
+        self._left = {name: theirs for name, theirs in own.items() if not re.fullmatch(ignored, name)}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def take(self, name: str) -> ndarray:
+        """Take a tensor, and return its numbers, widened. Raises ModelFormatError."""
+        if name not in self._left:
+            raise ModelFormatError(f"{self._checkpoint.location}: lacks the tensor {name!r}")
+        array = widen(self._checkpoint.tensors[self._left.pop(name)])
+        if not np.isfinite(array).all():
+            raise ModelFormatError(
+                f"{self._checkpoint.location}: the tensor {name!r} holds numbers that are not finite"
+            )
+        return array
+
+    def drop(self, beginnings: tuple[str, ...]) -> list[str]:
+        """Leave out the tensors whose names begin so, and return these."""
+        dropped = sorted(name for name in self._left if name.startswith(beginnings))
+        for name in dropped:
+            del self._left[name]
+        return dropped
+
+    def check_empty(self, what: str) -> None:
+        """Raise ModelFormatError where a tensor was not taken. what: the kind of network, which does not have it."""
+        if self._left:
+            raise ModelFormatError(
+                f"{self._checkpoint.location}: has the tensor {min(self._left)!r}, which {what} does not have"
+            )
 
 
 def import_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
@@ -369,7 +409,7 @@ def import_pair(checkpoint: Checkpoint, progress: Progress = silent) -> Imported
 
 
 def _is_pair(architecture: Architecture) -> bool:
-    return architecture.config is Seq2SeqConfig
+    return architecture.family == "conditional"
 
 
 def _rows(architecture: Architecture, config: Seq2SeqConfig, tensors: Tensors) -> tuple[int, int]:

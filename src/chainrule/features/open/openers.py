@@ -13,7 +13,7 @@ from chainrule.features.open.gguf.parts import parts_of
 from chainrule.features.open.gguf.reading import is_gguf_of_sources, open_gguf_checkpoint
 from chainrule.features.open.importing import import_checkpoint, import_pair, import_tokenizer, is_pair
 from chainrule.features.open.llama2c import describe_wrong_size, open_llama2c
-from chainrule.kinds import kinds
+from chainrule.kinds import Lazy, kinds
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.files.folders import build_model, open_adapter
 from chainrule.models.files.opening import load
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from chainrule.storage.hugging_face import Checkpoint
 
 CAPTIONER = "vision-encoder-decoder"  # as a model_type of Hugging Face
+SPEECH = {  # by model_type, a function from a checkpoint to settings, arrays and a record
+    name: Lazy("chainrule.features.open.sounds.acoustic:import_acoustic") for name in ("wav2vec2", "hubert", "wavlm")
+} | {"whisper": Lazy("chainrule.features.open.sounds.whisper:import_whisper")}
 
 
 def open_peft(path: Path, options: OpenOptions, progress: Progress) -> Model:
@@ -43,6 +46,7 @@ def class_of_folder(path: Path) -> type[AnyModel] | None:
     """Return the class that a Hugging Face folder opens as, where that is known without opening it."""
     model_type = read_json(path / CONFIG).get("model_type")
     family = "caption" if model_type == CAPTIONER else "conditional" if is_pair(model_type) else None
+    family = "speech" if model_type in SPEECH else family
     return None if family is None else kinds()[family].model.get()
 
 
@@ -52,6 +56,8 @@ def open_hugging_face(path: Path, options: OpenOptions, progress: Progress) -> A
     if model_type == CAPTIONER:
         return _captioner(open_folder(path))
     checkpoint = _checkpoint(path, options)
+    if model_type in SPEECH:
+        return _speech(checkpoint)
     return _pair(checkpoint, progress) if is_pair(model_type) else _model(checkpoint, progress)
 
 
@@ -160,6 +166,17 @@ def _pair(checkpoint: Checkpoint, progress: Progress) -> AnyModel:
     sizes = (imported.source.vocabulary_size, imported.target.vocabulary_size)
     model = put_together_pair(imported.settings, imported.arrays, sizes)
     return Seq2SeqModel(model, imported.source, imported.target, {**imported.record, "chainrule": __version__})
+
+
+def _speech(checkpoint: Checkpoint) -> AnyModel:
+    """Return the speech model of a checkpoint. Raises ModelFormatError."""
+    from chainrule.features.speech.model import SpeechModel
+
+    config, arrays, record, *tokenizer = SPEECH[checkpoint.config["model_type"]].get()(checkpoint)
+    try:
+        return SpeechModel.put_together(config, arrays, {**record, "chainrule": __version__}, *tokenizer)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{checkpoint.location}: {error}") from error
 
 
 def _captioner(checkpoint: Checkpoint) -> AnyModel:

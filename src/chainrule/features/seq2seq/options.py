@@ -35,7 +35,7 @@ class TargetBeam(BeamConfig):
     groups: int = changed(BeamConfig, "groups", flag=None)
     diversity: float = changed(BeamConfig, "diversity", flag=None)
     must_end: bool = changed(BeamConfig, "must_end", flag=None)
-    stop: Literal["sure", "likely"] = changed(BeamConfig, "stop", "likely")
+    stop: Literal["sure", "likely", "full"] = changed(BeamConfig, "stop", "likely")
 
 
 @dataclass(frozen=True, kw_only=True)

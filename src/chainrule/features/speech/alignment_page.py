@@ -36,7 +36,7 @@ def alignment_figure(
 ) -> Figure:
     """Return characters over the spectrogram, and below the probability of each label at each step.
 
-    characters: each with its first second and its last. labels: of the columns after the blank's. step: the seconds of
+    characters: each with its first second and its last. labels: of the columns, without the blank. step: the seconds of
     a step. rate: samples a second. Raises SettingError where matplotlib is missing.
     """
     check_matplotlib()
@@ -69,7 +69,7 @@ def alignment_figure(
             color=INK.light,
             parse_math=False,
         )
-    probs = np.exp(log_probs[:, 1:])
+    probs = np.exp(log_probs)
     heard = np.flatnonzero(probs.max(0) >= _SHOWN) if len(probs) else np.zeros(0, np.int64)
     below.imshow(
         probs[:, heard].T if heard.size else np.zeros((1, len(probs))),

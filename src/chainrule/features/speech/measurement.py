@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from chainrule.base.results import finite_figures
 from chainrule.base.tables import text_table
 from chainrule.evaluation.resampling import Estimate, interval_of_sums
+from chainrule.features.metrics.aligned_words import (
+    DELETED,
+    INSERTED,
+    SAME,
+    SUBSTITUTED,
+    align_words,
+    shown_alignment,
+)
 from chainrule.features.metrics.error_rates import CharacterErrors, WordErrors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chainrule.features.metrics.aligned_words import AlignedWord
     from chainrule.features.metrics.error_rates import CorpusMeasure
 
 _MEASURES: tuple[CorpusMeasure, ...] = (WordErrors(), CharacterErrors())
 ALONE, FUSED = "the network alone", "with the language model"
+_COLUMNS = {ALONE: "text", FUSED: "text_with_lm"}
 
 
 @dataclass(frozen=True)
@@ -26,8 +38,10 @@ class SpeechMeasurement:
 
     sounds, words, characters: of the references. rates: by way of writing, then by WER or CER; a rate is a share. gain:
     what the language model takes off each rate, with the interval of the difference; None without one. texts: what was
-    written, by way of writing.
+    written, by way of writing. references: what was said. names: of the sounds.
     """
+
+    row_of: ClassVar[str] = "a sound"
 
     sounds: int
     words: int
@@ -35,12 +49,21 @@ class SpeechMeasurement:
     rates: dict[str, dict[str, Estimate]]
     gain: dict[str, Estimate] | None
     texts: dict[str, list[str]]
+    references: list[str]
+    names: list[str]
 
     @classmethod
     def of(
-        cls, references: Sequence[str], alone: Sequence[str], fused: Sequence[str] | None = None
+        cls,
+        references: Sequence[str],
+        alone: Sequence[str],
+        fused: Sequence[str] | None = None,
+        names: Sequence[str] = (),
     ) -> SpeechMeasurement:
-        """Return the error rates of some texts. alone: the texts by the network. fused: those with a language model."""
+        """Return the error rates of some texts.
+
+        alone: the texts by the network. fused: those with a language model. names: of the sounds.
+        """
         ways = {ALONE: list(alone)} | ({} if fused is None else {FUSED: list(fused)})
         rows = {way: {own.short: own.statistics(texts, references) for own in _MEASURES} for way, texts in ways.items()}
         rates = {
@@ -66,7 +89,8 @@ class SpeechMeasurement:
                 for own in _MEASURES
             }
         words, characters = (int(rows[ALONE][own.short][:, 1].sum()) for own in _MEASURES)
-        return cls(len(references), words, characters, rates, gain, ways)
+        named = [*names] or [str(number) for number in range(len(references))]
+        return cls(len(references), words, characters, rates, gain, ways, [*references], named)
 
     def __str__(self) -> str:
         header = ["", *(cell for own in _MEASURES for cell in (own.short, "95 %"))]
@@ -74,10 +98,21 @@ class SpeechMeasurement:
         if self.gain is not None:
             shown.append(["gain", *_cells(self.gain)])
         plural = "s" * (self.sounds != 1)
+        kinds = Counter(kind for alignment in self.alignments() for kind, *_ in alignment)
+        kinds.pop(SAME, None)
+        errors = ", ".join(f"{kinds[kind]:,} {kind}" for kind in (SUBSTITUTED, DELETED, INSERTED))
         return (
             f"{self.sounds:,} sound{plural}, {self.words:,} words, {self.characters:,} characters\n"
-            f"{text_table(header, shown)}"
+            f"{text_table(header, shown)}\nwords{' with the language model' * (self.gain is not None)}: {errors}"
         )
+
+    def alignments(self) -> list[list[AlignedWord]]:
+        """Return the words of each sound beside those of its reference: of the texts with a language model, if there
+        is one.
+        """
+        return [
+            align_words(text, said) for text, said in zip(self.texts[[*self.texts][-1]], self.references, strict=True)
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures by name, as shares: a row for pandas."""
@@ -90,8 +125,16 @@ class SpeechMeasurement:
         return figures
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return a row of the figures."""
-        return [self.to_dict()]
+        """Return a row for each sound: what was said and written, the errors, and how the words are aligned."""
+        records = []
+        for i, alignment in enumerate(self.alignments()):
+            texts = {_COLUMNS[way]: texts[i] for way, texts in self.texts.items()}
+            own = {"sound": self.names[i], "reference": self.references[i], **texts}
+            counts = Counter(kind for kind, *_ in alignment)
+            errors = {kind: counts[kind] for kind in (SUBSTITUTED, DELETED, INSERTED)}
+            words = {"words": len(self.references[i].split()), "errors": sum(errors.values())}
+            records.append({**own, **words, **errors, "alignment": shown_alignment(alignment)})
+        return records
 
     def as_json(self) -> dict[str, Any]:
         """Return `to_dict` for JSON, with null for what is not defined."""
@@ -103,3 +146,8 @@ def _cells(rates: dict[str, Estimate]) -> list[str]:
     for value, (low, high) in rates.values():
         cells += [f"{100 * value:.2f} %", "" if math.isnan(low) else f"{100 * low:.2f} to {100 * high:.2f}"]
     return cells
+
+
+def plain_words(text: str) -> str:
+    """Return the words of a text in small letters, without punctuation; an apostrophe within a word stays."""
+    return " ".join(re.findall(r"[^\W_]+(?:['’][^\W_]+)*", text.lower()))

@@ -14,14 +14,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.base.options import config_from_json
-from chainrule.errors import ModelFormatError
+from chainrule.errors import SettingError
 from chainrule.features.classify.network.config import GRULabelling, LSTMLabelling, TransformerLabelling
 from chainrule.features.classify.network.texts import RecurrentLayers, TransformerLayers
-from chainrule.features.speech.network_config import SpeechConfig
+from chainrule.features.speech.listening.ctc_hearing import CtcTranscriber
+from chainrule.features.speech.sounds.features import HOP_SECONDS, log_mel, normalised
 from chainrule.neural.device import follow_load, use_threads
 from chainrule.neural.layers.basic import drop
-from chainrule.neural.saving import check_layers, filled_network
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +28,15 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64
     from numpy import ndarray
 
+    from chainrule.features.speech.network_config import SpeechConfig
+    from chainrule.features.speech.options import TranscribeOptions
+    from chainrule.features.speech.sounds.sound import Sound
+    from chainrule.features.speech.sounds.transcripts import Transcript
+    from chainrule.text.tokenization.tokenizer import Tokenizer
+
 BLANK = 0
 _LONGEST_MASK = 30  # frames
+_WINDOW_SECONDS = 300.0
 
 
 class SoundBatch(NamedTuple):
@@ -43,8 +49,13 @@ class SoundBatch(NamedTuple):
 class SpeechNetwork(nn.Module):
     """P(label or blank | sound), at each step."""
 
+    tokenizer: Tokenizer | None = None
+    searches = False
+
     def __init__(self, config: SpeechConfig) -> None:
         super().__init__()
+        if not config.labels:
+            raise SettingError("the setting labels is missing; expected the characters that the network writes")
         self.config = config
         pitches = config.mels
         self.convolutions = nn.ModuleList()
@@ -79,8 +90,54 @@ class SpeechNetwork(nn.Module):
             x = F.relu(layer(x)) * inside
         return x.transpose(1, 2).flatten(2), lengths
 
+    @property
+    def rate(self) -> int:
+        """Implement `Listener.rate`."""
+        return self.config.rate
+
+    @property
+    def mels(self) -> int:
+        """Implement `Listener.mels`."""
+        return self.config.mels
+
+    @property
+    def step_samples(self) -> int:
+        """Implement `CtcNetwork.step_samples`."""
+        return self.config.stacked * round(HOP_SECONDS * self.config.rate)
+
+    @property
+    def step_seconds(self) -> float:
+        """Implement `Listener.step_seconds`."""
+        return self.config.stacked * HOP_SECONDS
+
+    @property
+    def window_seconds(self) -> float:
+        """Implement `CtcNetwork.window_seconds`."""
+        return _WINDOW_SECONDS
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Implement `CtcNetwork.columns`."""
+        return ("", *self.config.labels)
+
+    def writes(self) -> tuple[str, int]:
+        """Implement `Listener.writes`."""
+        return f"none; it writes {''.join(self.config.labels)!r}", len(self.columns)
+
+    def transcriber(self, options: TranscribeOptions) -> CtcTranscriber:
+        """Implement `Listener.transcriber`."""
+        return CtcTranscriber(self, options)
+
+    def log_probs(self, sound: Sound) -> Float32[ndarray, "S C"]:
+        """Implement `CtcNetwork.log_probs`."""
+        return self.log_probs_of(normalised(log_mel(sound, self.config.mels)))
+
+    def hear(self, transcript: Transcript, hearing: Any) -> None:
+        """Implement `Listener.hear`."""
+        hearing.take(self.log_probs_of(normalised(transcript.frames)))
+
     @torch.inference_mode()
-    def log_probs(self, frames: Float32[ndarray, "T M"]) -> Float32[ndarray, "S C"]:
+    def log_probs_of(self, frames: Float32[ndarray, "T M"]) -> Float32[ndarray, "S C"]:
         """Return log-probabilities of a single sound, so that they do not depend on others."""
         use_threads()
         follow_load()
@@ -139,12 +196,3 @@ def batch_of(sounds: Sequence[Float32[ndarray, "T M"]], device: torch.device | N
     for row, own in zip(padded, sounds, strict=True):
         row[: len(own)] = own
     return SoundBatch(torch.from_numpy(padded).to(device), torch.tensor(lengths, device=device))
-
-
-def put_together_speech(settings: object, arrays: dict[str, ndarray]) -> SpeechNetwork:
-    """Return a network from its settings and arrays, which it uses without a copy. Raises ModelFormatError."""
-    config: SpeechConfig = config_from_json(SpeechConfig, settings)
-    if not config.labels:
-        raise ModelFormatError("the setting labels is missing; expected the characters that the network writes")
-    check_layers(config.layers, arrays)
-    return filled_network(lambda: SpeechNetwork(config), arrays).eval()

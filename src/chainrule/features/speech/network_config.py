@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from chainrule.base.options import check_settings, option
 from chainrule.errors import SettingError
+from chainrule.kinds import Lazy
 from chainrule.neural.config.network import LAYERS, MAX_LAYERS, MAX_WIDTH
 
 Listener = Literal["lstm", "gru", "transformer"]
@@ -16,6 +17,8 @@ MOST_CONVOLUTIONS = 4
 @dataclass(frozen=True, kw_only=True)
 class SpeechConfig:
     """A network that hears: it reads a sound both ways, and learns by CTC (Graves 2006, 2013). Raises SettingError."""
+
+    network: ClassVar[Lazy] = Lazy("chainrule.features.speech.network:SpeechNetwork")
 
     encoder: Listener = option("lstm", "what reads the frames: an LSTM or a GRU in both directions, or a Transformer")
     width: int = option(

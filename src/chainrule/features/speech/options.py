@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.base.options import option
+from chainrule.errors import SettingError
 from chainrule.features.speech.search.config import CtcConfig
+from chainrule.features.speech.whisper.options import WhisperOptions
 from chainrule.text.word_lists import read_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Set
     from os import PathLike
+    from typing import Self
 
     from chainrule.errors import ChainruleError
     from chainrule.models.model import Model
@@ -59,7 +62,7 @@ class CtcOptions(DecodingOptions):
 
 
 @dataclass(frozen=True)
-class TranscribeOptions(DecodingOptions):
+class TranscribeOptions(DecodingOptions, WhisperOptions):
     """As `DecodingOptions`, of sounds. language_model: any; without one, the network alone decides."""
 
     language_model: Model | None = option(None, "a language model", flag=None)
@@ -67,3 +70,38 @@ class TranscribeOptions(DecodingOptions):
     greedy: bool = option(
         False, "take the likeliest label of each step, without a search and a language model", is_switch=True
     )
+    lower_case: bool = option(False, "write small letters where the model's labels are capitals", is_switch=True)
+    window: float | None = option(
+        None,
+        "seconds that a network hears at once: longer sounds are heard in overlapping windows; by default 30, or 300 "
+        "with a network that train speech made",
+        least=0.1,
+        most=3600,
+    )
+    overlap: float | None = option(
+        None,
+        "seconds at either end of a window that are heard again in its neighbour, and only give context; by default a "
+        "sixth of the window",
+        least=0.01,
+        most=600,
+    )
+    texts: int | None = option(
+        None, "how many texts of each sound are kept; by default as many as hypotheses", least=1, flag=None
+    )
+
+    def refuse(self, names: Set[str], network: str) -> None:
+        """Raise SettingError where an option was given that has no effect. names: of such options, for the network."""
+        defaults = {field.name: field.default for field in fields(self)}
+        for name in sorted(name for name in self.given.keys() & names if getattr(self, name) != defaults[name]):
+            raise SettingError(f"{name} is {getattr(self, name)!r}, which has no effect on {network}; leave it out")
+
+    def greedily(self) -> Self:
+        """Return the same options for the network alone, without a search."""
+        return replace(self, language_model=None, greedy=True, words=())
+
+
+@dataclass(frozen=True)
+class MeasureSpeechOptions(TranscribeOptions):
+    """As `TranscribeOptions`, where texts are measured against references."""
+
+    plain_words: bool = option(False, "of sounds: compare words in small letters, without punctuation", is_switch=True)

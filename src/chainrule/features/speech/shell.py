@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
@@ -26,8 +27,8 @@ from chainrule.cli.shared.options import (
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import RECORD_FLAGS, bad_records
-from chainrule.errors import TextError
-from chainrule.features.speech.options import CtcOptions, TranscribeOptions
+from chainrule.errors import TextError, prefix_errors
+from chainrule.features.speech.options import CtcOptions, MeasureSpeechOptions, TranscribeOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,14 +36,21 @@ if TYPE_CHECKING:
     from chainrule.cli.shared.measures import Given
     from chainrule.errors import ChainruleError
     from chainrule.features.speech.ctc import DecodedUtterance
-    from chainrule.features.speech.sounds.sound import Sound
+    from chainrule.features.speech.model import SpeechModel
+    from chainrule.features.speech.sounds.sound import Recording
 
+
+DEFAULT_RATE = 16_000  # samples a second, of standard input
 
 NBestOut = Annotated[
     Path | None, Parameter(help="Write the best texts of each utterance with their scores, for rescore: .jsonl.")
 ]
 Times = Annotated[
-    Path | None, Parameter(help="Write when each word was said, as NIST's CTM: id, channel, start, length, word.")
+    Path | None,
+    Parameter(
+        help="Write when each word was said, as NIST's CTM: id, channel, start, length, word; of Whisper, also the "
+        "segments of a recording as subtitles: .srt, .vtt."
+    ),
 ]
 
 
@@ -82,10 +90,12 @@ def ctc(
     error is reported and left out.
     """
     from chainrule.features.speech.ctc import decode_ctc
-    from chainrule.features.speech.utterance_files import UtteranceFiles
+    from chainrule.features.speech.utterance_files import SUBTITLES, UtteranceFiles
 
     if frame <= 0:
         raise CycloptsError(msg=f"--frame is {frame:g}; expected seconds, more than 0.")
+    if times is not None and times.suffix in SUBTITLES:
+        raise CycloptsError(msg=f"--times is {times}, but matrices have no segments; name a file of CTM.")
     show.check(logits)
     _check_outputs(nbest_out, times, [logits], overwrite=show.overwrite)
     with _warnings_as_notes(), progress_bar() as progress:
@@ -105,6 +115,14 @@ def _noting_kinds(utterances: Iterable[DecodedUtterance]) -> Iterator[DecodedUtt
         if utterance.kind == "probabilities" and not is_said:
             note(f"{utterance.id}: holds probabilities, of which the logarithms were taken; said once")
             is_said = True
+        yield utterance
+
+
+def _noting_languages(utterances: Iterable[DecodedUtterance]) -> Iterator[DecodedUtterance]:
+    """Yield the utterances; a note says which language each was found to be in."""
+    for utterance in utterances:
+        if utterance.language is not None and utterance.language.prob is not None:
+            note(f"{utterance.id}: the language is {utterance.language.code}, P = {utterance.language.prob:.2f}")
         yield utterance
 
 
@@ -142,12 +160,22 @@ LanguageModel = Annotated[
 
 
 def transcribe(
-    model: Annotated[Path, Parameter(help="A model folder that train speech wrote.")],
+    model: Annotated[
+        Path,
+        Parameter(
+            help="A folder that train speech wrote, or of transformers: Whisper, or wav2vec 2.0, HuBERT or WavLM with "
+            "CTC."
+        ),
+    ],
     /,
     *sounds: Annotated[
         str,
         FILE,
-        Parameter(help="Sounds, .wav or, with soundfile installed, .flac and others; folders of them.", required=True),
+        Parameter(
+            help="Sounds, .wav or, with soundfile installed, .flac and others; folders of them; or - for raw samples "
+            "from standard input.",
+            required=True,
+        ),
     ],
     lm: LanguageModel = None,
     options: Flags[TranscribeOptions] = NO_FLAGS,
@@ -158,6 +186,11 @@ def transcribe(
     ] = 1,
     nbest_out: NBestOut = None,
     times: Times = None,
+    rate: Annotated[
+        int | None,
+        WholeNumber,
+        Parameter(help="Of standard input: samples a second, 16000 by default. They have 16 bits, little-endian."),
+    ] = None,
     show: ResultOptions = TO_SCREEN,
 ) -> None:
     """Transcribe speech: from sounds to texts, with a language model.
@@ -166,14 +199,25 @@ def transcribe(
 
     Prints a line for each sound: its text, a tab, and its path. Texts are found
     by the search of chainrule ctc, or with --greedy from the likeliest label of
-    each step. With --json, also scores, and each word with its seconds.
+    each step. With --json, also scores, and each word with its seconds and its
+    confidence: the probability of its labels in its steps, by the network alone.
+
+    To hear a microphone, pipe arecord -f S16_LE -r 16000 -c 1 -t raw into
+    transcribe with - as the sound. Words are printed as soon as no later sound
+    can change them. By default, windows of 12 seconds begin every 4 seconds; a shorter
+    --window, a smaller --beam or --greedy prints sooner. The first Ctrl-C ends
+    the recording.
+
+    Whisper writes texts by beam search, in windows of 30 seconds, each of which
+    begins at the last time written in the one before. With --json, also these
+    segments, the language and its probability.
 
     Sounds of other rates, or of several channels, are converted, with a note.
     Sounds that cannot be read are reported and left out.
     """
     from chainrule.features.speech.model import SpeechModel
     from chainrule.features.speech.sounds.sound import sound_files
-    from chainrule.features.speech.utterance_files import UtteranceFiles
+    from chainrule.features.speech.utterance_files import SUBTITLES, UtteranceFiles
     from chainrule.models.files.opening import load
 
     if not sounds:
@@ -184,32 +228,85 @@ def transcribe(
             raise CycloptsError(msg="--greedy takes no language model; leave out --greedy, or --lm.")
         if nbest > 1:
             raise CycloptsError(msg="--greedy finds one text of each sound; leave out --greedy, or --nbest.")
+    is_live = "-" in sounds
+    if is_live and len(sounds) > 1:
+        raise CycloptsError(msg="- is standard input, which is transcribed alone; leave out the other sounds.")
+    if is_live and sys.stdin.isatty():
+        raise CycloptsError(
+            msg="Standard input is a terminal; pipe raw samples: arecord -f S16_LE -r 16000 -c 1 -t raw | chainrule "
+            f"transcribe {model} -"
+        )
+    if rate is not None and not is_live:
+        raise CycloptsError(msg="--rate is of raw samples from standard input (-); files have their own.")
     show.check(*sounds)
     _check_outputs(nbest_out, times, sounds, overwrite=show.overwrite)
-    files = sound_files(sounds)
+    files = [] if is_live else sound_files(sounds)
     with _warnings_as_notes(), progress_bar() as progress:
         speech = load(model, SpeechModel, progress=progress)
-        loaded = None if lm is None else open_model(lm, None, None, progress)
-        converted: set[str] = set()
-
-        def read() -> Iterator[Sound | str]:
-            for file in files:
-                try:
-                    sound = speech.sound(file)
-                except TextError:
-                    yield file  # whose error is then reported in its turn
-                    continue
-                for text in set(sound.notes) - converted:
-                    note(f"{file}: {text}; said once")
-                converted.update(sound.notes)
-                yield sound
-
+        for warning in () if lm is not None else speech.record.get("warnings", ()):
+            note(warning)
+        given["language_model"] = None if lm is None else open_model(lm, None, None, progress)
         step, failure = speech.step_seconds, "sounds could not be transcribed"
         with UtteranceFiles(nbest_out, max(nbest, 100), times, step, failure, _note_error) as written:
-            decoded = speech.transcribe(read(), loaded, **given, on_error=written.report, progress=progress)
-            passing = enumerate(written.passing(decoded, "there is no sound to transcribe"))
-            show.show_all(own.shown(number, step, nbest) for number, own in passing)
+            given |= {"texts": None if nbest_out is not None else nbest}
+            if times is not None and not speech.is_of_ctc:
+                given["word_timestamps"] = times.suffix not in SUBTITLES
+            elif times is not None and times.suffix in SUBTITLES:
+                raise CycloptsError(msg=f"{times}: subtitles need the segments of Whisper; name a file of CTM.")
+            with prefix_errors(str(model)):
+                if is_live:
+                    prints_words = not show.in_rows and nbest == 1
+                    heard = _heard_live(speech, rate or DEFAULT_RATE, given, prints_words=prints_words)
+                else:
+                    prints_words = False
+                    given |= {"on_error": written.report, "progress": progress}
+                    heard = speech.transcribe(_recordings(speech, files), **given)
+            passing = enumerate(written.passing(_noting_languages(heard), "there is no sound to transcribe"))
+            results = (own.shown(number, step, nbest) for number, own in passing)
+            if prints_words:
+                for _ in results:
+                    print()
+            else:
+                show.show_all(results)
     written.check()
+
+
+def _recordings(speech: SpeechModel, files: Iterable[str]) -> Iterator[Recording | str]:
+    """Yield files of sound as recordings; a note says, once for each kind, what is converted."""
+    converted: set[str] = set()
+    for file in files:
+        try:
+            sound = speech.recording(file)
+        except TextError:
+            yield file  # whose error is then reported in its turn
+            continue
+        for text in set(sound.notes) - converted:
+            note(f"{file}: {text}; said once")
+        converted.update(sound.notes)
+        yield sound
+
+
+def _heard_live(
+    speech: SpeechModel, rate: int, given: dict[str, Any], *, prints_words: bool
+) -> Iterator[DecodedUtterance]:
+    """Yield what is said in raw samples from standard input; its words are printed as they become certain.
+
+    The first Ctrl-C ends the recording, and the second one the program.
+    """
+    from chainrule.features.speech.sounds.sound import raw_recording
+    from chainrule.training.reports import interruptions
+
+    with interruptions() as interruption:
+        recording = raw_recording(sys.stdin.buffer, rate, speech.network.rate, lambda: bool(interruption.signal))
+        for text in recording.notes:
+            note(f"{recording.name}: {text}")
+        is_first = True
+        for words, utterance in speech.listen(recording, **given, progress=False):
+            if prints_words and words:
+                print(" " * (not is_first) + " ".join(words), end="", flush=True)
+                is_first = False
+            if utterance is not None:
+                yield utterance
 
 
 @Parameter(name="*")
@@ -225,9 +322,14 @@ class SpeechMeasuring:
     ] = None
     alpha: Annotated[float | None, flag(TranscribeOptions, "alpha"), Needs("lm"), Parameter(show_default=False)] = None
     beta: Annotated[float | None, flag(TranscribeOptions, "beta"), Needs("lm"), Parameter(show_default=False)] = None
+    lower_case: Annotated[bool, flag(TranscribeOptions, "lower_case"), Parameter(show_default=False)] = False
+    plain_words: Annotated[bool, flag(MeasureSpeechOptions, "plain_words"), Parameter(show_default=False)] = False
+    language: Annotated[str | None, flag(TranscribeOptions, "language")] = None
+    task: Annotated[str | None, flag(TranscribeOptions, "task"), Parameter(show_default=False)] = None
 
 
 NO_MEASURING = SpeechMeasuring()
+_MEASURED_BY = ("alpha", "beta", "lower_case", "plain_words", "language", "task")
 
 
 def measure_speech(model: Path, measuring: SpeechMeasuring, given: Given) -> None:
@@ -244,18 +346,21 @@ def measure_speech(model: Path, measuring: SpeechMeasuring, given: Given) -> Non
         raise CycloptsError(msg="A speech model is measured on one file or folder of sounds with transcripts.")
     with _warnings_as_notes(), progress_bar() as progress:
         speech = load(model, SpeechModel, progress=progress)
-        config = speech.network.config
         with bad_records(given.reading, "skip", given.texts[0]) as on_bad:
             spoken = read_transcripts(
-                given.texts[0], on_bad, progress, rate=config.rate, mels=config.mels, on_note=note
+                given.texts[0], on_bad, progress, rate=speech.network.rate, mels=speech.network.mels, on_note=note
             )
         loaded = None if measuring.lm is None else open_model(measuring.lm, None, None, progress)
-        weights = {name: getattr(measuring, name) for name in ("alpha", "beta")}
+        weights = {name: getattr(measuring, name) for name in _MEASURED_BY}
         chosen = {name: value for name, value in weights.items() if value is not None}
-        measurement = speech.evaluate(spoken, loaded, progress=progress, **chosen)
-    if unknown := sorted(set("".join(item.text for item in spoken)) - set(speech.labels)):
+        with prefix_errors(str(model)):
+            measurement = speech.evaluate(spoken, loaded, progress=progress, **chosen)
+    labels = set(speech.labels) if speech.is_of_ctc else set()
+    labels = {label.lower() for label in labels} if measuring.lower_case else labels
+    if labels and (unknown := sorted(set("".join(item.text for item in spoken)) - labels)):
         shown = ", ".join(map(repr, unknown))
-        note(f"the transcripts have {shown}, which the model never writes; each counts as an error")
+        advice = "; --lower-case writes small letters" if all(own.upper() in labels for own in unknown) else ""
+        note(f"the transcripts have {shown}, which the model never writes; each counts as an error{advice}")
     given.show.show(measurement)
 
 

@@ -14,7 +14,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.errors import ChainruleError
-    from chainrule.features.speech.ctc import DecodedUtterance
+    from chainrule.features.speech.ctc import DecodedUtterance, HeardSegment
+
+
+SUBTITLES = (".srt", ".vtt")
+
+
+def subtitles(segments: Iterable[HeardSegment], frame: float, suffix: str) -> str:
+    """Return segments in the form of SubRip (.srt) or WebVTT (.vtt). frame: seconds of a frame."""
+    is_web = suffix == ".vtt"
+    blocks = ["WEBVTT\n"] * is_web
+    for number, segment in enumerate(segments, 1):
+        times = [_clock(own * frame, "." if is_web else ",") for own in (segment.start, segment.stop)]
+        lines = [*([] if is_web else [str(number)]), " --> ".join(times), segment.text]
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def _clock(seconds: float, point: str) -> str:
+    """Return a time as hours, minutes, seconds and milliseconds."""
+    whole, milliseconds = divmod(round(1000 * seconds), 1000)
+    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}{point}{milliseconds:03}"
 
 
 class UtteranceFiles:
@@ -31,9 +51,9 @@ class UtteranceFiles:
     ) -> None:
         """Prepare the files.
 
-        nbest_out: of lists, as JSON lines, of this many texts each. times: of words, as NIST's CTM. frame: the seconds
-        from one frame to the next. failure: the end of the message where some utterances failed. on_error: what gets
-        the error of each.
+        nbest_out: of lists, as JSON lines, of this many texts each. times: of words, as NIST's CTM; or where its name
+        ends in .srt or .vtt, of a recording's segments. frame: the seconds from one frame to the next. failure: the
+        end of the message where some utterances failed. on_error: what gets the error of each.
         """
         self._paths, self._nbest, self._frame = (nbest_out, times), nbest, frame
         self._stack = ExitStack()
@@ -65,10 +85,17 @@ class UtteranceFiles:
             if self._write_nbest is not None:
                 line = json.dumps(utterance.to_dict(self._nbest), ensure_ascii=False)
                 self._write_nbest(line.encode("utf-8", "surrogatepass") + b"\n")
-            if self._write_times is not None:
-                for word, start, stop in utterance.nbest[0].words:
+            times = self._paths[1]
+            if self._write_times is not None and times is not None and times.suffix in SUBTITLES:
+                if self._count > 1:
+                    raise SettingError(f"{times}: subtitles are of one recording; give a single sound")
+                lines = subtitles(utterance.segments, self._frame, times.suffix)
+                self._write_times(lines.encode("utf-8", "replace"))
+            elif self._write_times is not None:
+                for word, start, stop, confidence in utterance.nbest[0].words:
                     seconds = f"{start * self._frame:.3f} {(stop - start) * self._frame:.3f}"
-                    self._write_times(f"{utterance.id} 1 {seconds} {word}\n".encode("utf-8", "replace"))
+                    sure = "" if confidence is None else f" {confidence:.4f}"
+                    self._write_times(f"{utterance.id} 1 {seconds} {word}{sure}\n".encode("utf-8", "replace"))
         if not self._count:
             self.check()
             raise SettingError(nothing)

@@ -98,19 +98,23 @@ def embed(
     stands before each text; --prompt-name and --prompt choose another.
 
     A classifier trained from scratch embeds what it labels, such as texts, nodes
-    of graphs or pictures, by the vectors before its output layer.
+    of graphs or pictures, by the vectors before its output layer. wav2vec 2.0,
+    HuBERT and WavLM embed a sound, by the mean of its steps, or with --tokens
+    each step.
     """
     from chainrule.models.embedding_model import EmbeddingModel
-    from chainrule.storage.model_folder import saved_family
+    from chainrule.models.files.recognition import kind_at
 
     given = given_settings(options)
-    embed_inputs = rows("embed").get(saved_family(model) or "")
+    kind = kind_at(model)
+    embed_inputs = None if kind is None else rows("embed").get(kind.family)
     if embed_inputs is not None:
-        if words or tokens or vocabulary or given:
-            raise CycloptsError(msg="A classifier embeds what it labels; leave out the options of units and layers.")
+        given |= {name: True for name, is_given in (("words", words), ("tokens", tokens)) if is_given}
+        if vocabulary:
+            raise CycloptsError(msg="--vocabulary is for models of texts; leave it out.")
         if output is not None:
             _check_target(output, vocabulary=False)
-        found, is_whole = embed_inputs.get()(model, text, output, markers, reading, overwrite=overwrite)
+        found, is_whole = embed_inputs.get()(model, text, output, given, markers, reading, overwrite=overwrite)
         _write(_of_units(found, is_whole=is_whole), output, overwrite=overwrite)
         return
     if words + tokens + vocabulary > 1:

@@ -44,11 +44,9 @@ def model_rows(
     size: in bytes, on disk. signature: that of its measurements. Entries of the record that chainrule would not have
     written are left out, since people may edit config.json.
     """
-    rows = [
-        ("family", family),
-        ("tokenizer", tokenizer),
-        ("vocabulary", f"{vocabulary_size:,} tokens, with <s>, which is never predicted; V is {vocabulary_size - 1:,}"),
-    ]
+    of_texts = f"tokens, with <s>, which is never predicted; V is {vocabulary_size - 1:,}"
+    outputs = "outputs" if family == "speech" else of_texts
+    rows = [("family", family), ("tokenizer", tokenizer), ("vocabulary", f"{vocabulary_size:,} {outputs}")]
     for rows_about in _ROWS:
         with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError):
             rows += rows_about(record)

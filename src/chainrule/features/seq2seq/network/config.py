@@ -1,4 +1,6 @@
-"""Settings of networks that generate a text from another text (Seq2SeqConfig) or from a picture (CaptionConfig)."""
+"""Settings of networks that generate a text from another text or from vectors (Seq2SeqConfig), or from a picture
+(CaptionConfig).
+"""
 
 from __future__ import annotations
 
@@ -231,6 +233,12 @@ class Seq2SeqConfig:
         is_rare=True,
     )
     placed: bool = option(False, "vectors of a source get a learned vector of their place", is_rare=True)
+    convolved_source: bool = option(
+        False,
+        "vectors of a source go through two convolutions over three of them, the second of which halves their number "
+        "(Radford 2022)",
+        is_rare=True,
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -308,6 +316,11 @@ class Seq2SeqConfig:
     def reads_vectors(self) -> bool:
         """Whether sources are vectors, such as those of the places of a picture, in place of tokens."""
         return self.source_width is not None
+
+    @property
+    def source_rows(self) -> int:
+        """The vectors of a source, before convolutions halve their number."""
+        return 2 * self.max_source if self.convolved_source else self.max_source
 
     @property
     def reads_regions(self) -> bool:

@@ -58,6 +58,7 @@ class TransformerReader(nn.Module):
         self.embedding_norm = norm_of(blocks) if config.embedding_norm else None
         self.blocks = nn.ModuleList(Block(blocks) for _ in range(config.encoder_layers))
         self.norm = norm_of(blocks) if config.norm_place == "pre" else None
+        self.is_full = config.convolved_source
 
     def forward(
         self, x: Float[Tensor, "M S D"], is_token: Bool[Tensor, "M S"], weights_out: list[Tensor] | None = None
@@ -69,9 +70,12 @@ class TransformerReader(nn.Module):
             x = x + self.places(columns + self.offset)
         x = x if self.embedding_norm is None else self.embedding_norm(x)
         x = drop(x, self.dropout, self.training)
-        is_key = is_token[:, None, None]
+        is_key = None if self.is_full else is_token[:, None, None]
         if self.bias is not None:
-            is_key = self.bias(columns[:, None] - columns).to(x.dtype).masked_fill(~is_key, -torch.inf)  # (M, H, S, S)
+            is_padding = ~is_token[:, None, None]
+            is_key = (
+                self.bias(columns[:, None] - columns).to(x.dtype).masked_fill(is_padding, -torch.inf)
+            )  # (M, H, S, S)
         mask = AttentionMask(is_key, weights_out=weights_out)
         for layer, block in enumerate(self.blocks):
             x = block(x, mask, rotation, None, layer)

@@ -1,5 +1,6 @@
 """Sources that are vectors, or the pixels that an encoder of pictures makes vectors of.
 
+Vectors are projected to the width of the network or, if they follow each other in time, convolved.
 A region of a picture has a vector of: features of the picture's maps within its box; perhaps those of its phrase; and
 left, top, right and bottom as shares of the picture.
 Legend: M sources, S vectors of a source, F numbers in each vector or place, H height and W width in pixels, C colours,
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
@@ -60,19 +62,22 @@ class VectorInput(nn.Module):
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
         assert config.source_width is not None
+        self.body: Any = None
+        self.is_tuned = False
+        self.places = None
+        self.convolutions = SourceConvolutions(config) if config.convolved_source else None
+        if self.convolutions is not None:
+            return
         self.regions = RegionParts(config) if config.reads_regions else None
         width = config.source_width if self.regions is None else self.regions.width
         self.norm = nn.LayerNorm(width) if config.source_norm else nn.Identity()
         self.project = nn.Linear(width, config.width)
         nn.init.xavier_uniform_(self.project.weight)
         nn.init.zeros_(self.project.bias)
-        self.places = None
         if config.placed and not config.reads_regions:
             rows, columns = config.source_grid
             places = sinusoids_2d(config.width, rows, columns).flatten(1).mT.contiguous()  # as fused optimisers need it
             self.places = nn.Parameter(places)
-        self.body: Any = None
-        self.is_tuned = False
 
     def attach(self, body: PictureEncoder, *, is_tuned: bool) -> None:
         """Make an encoder of pictures a part of this module.
@@ -92,7 +97,9 @@ class VectorInput(nn.Module):
         return self
 
     def forward(self, sources: Float[Tensor, "M S F"] | UInt8[Tensor, "M H W C"]) -> Float[Tensor, "M S D"]:
-        """Return the vectors that the decoder attends to."""
+        """Return the vectors that the decoder attends to, or that its encoder reads."""
+        if self.convolutions is not None:
+            return cast("Tensor", self.convolutions(sources))
         if sources.dtype == torch.uint8:
             assert self.body is not None
             sources = self.body.maps(list(sources.cpu().numpy())).flatten(2).mT
@@ -101,6 +108,20 @@ class VectorInput(nn.Module):
             return cast("Tensor", self.project(self.norm(of_maps)) + others)
         x = self.project(self.norm(sources))
         return x if self.places is None else x + self.places
+
+
+class SourceConvolutions(nn.Module):
+    """Two convolutions over time with GELUs, as Whisper reads log-mel frames (Radford et al. 2022, section 2.2)."""
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+        assert config.source_width is not None
+        self.first = nn.Conv1d(config.source_width, config.width, 3, padding=1)
+        self.second = nn.Conv1d(config.width, config.width, 3, stride=2, padding=1)
+
+    def forward(self, sources: Float[Tensor, "M 2*S F"]) -> Float[Tensor, "M S D"]:
+        """Return half as many vectors."""
+        return F.gelu(self.second(F.gelu(self.first(sources.mT)))).mT
 
 
 class RegionParts(nn.Module):
@@ -142,7 +163,7 @@ def check_vectors(
     sources: Sequence[Shaped[ndarray, "*shape"]], config: Seq2SeqConfig, body: PictureEncoder | None
 ) -> None:
     """Raise SettingError where a source is neither the vectors nor the pixels that a model reads."""
-    expected = (config.max_source, cast("int", config.source_width))
+    expected = (config.source_rows, cast("int", config.source_width))
     for number, source in enumerate(sources, 1):
         if source.dtype == np.uint8:
             if body is None:

@@ -14,7 +14,7 @@ from chainrule.errors import TextError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float, Int64
+    from jaxtyping import Bool, Float, Int64
     from numpy import ndarray
 
 
@@ -51,10 +51,7 @@ def align(log_probs: Float[ndarray, "T labels"], labels: Sequence[int], blank: i
             f"the text has {len(targets):,} labels, which need {needed:,} frames, and there are {len(log_probs):,}; "
             "give a text that is said there"
         )
-    states = np.full(2 * len(targets) + 1, blank)
-    states[1::2] = targets
-    may_skip = np.zeros(len(states), bool)
-    may_skip[2:] = (states[2:] != blank) & (states[2:] != states[:-2])
+    states, may_skip = _states(targets, blank)
     emitted = log_probs[:, states].astype(np.float64)  # (T, S)
     scores = np.full(len(states), -np.inf)
     scores[:2] = emitted[0, :2]
@@ -73,6 +70,27 @@ def align(log_probs: Float[ndarray, "T labels"], labels: Sequence[int], blank: i
         path[t] = state
         state -= int(steps[t, state])
     return Alignment(_runs(path, states[path], blank), total)
+
+
+def log_probability(log_probs: Float[ndarray, "T labels"], labels: Sequence[int], blank: int) -> float:
+    """Return log P of a text's labels in some frames, over all alignments (Graves 2006, equation 8)."""
+    states, may_skip = _states(np.asarray(labels, np.int64), blank)
+    emitted = log_probs[:, states].astype(np.float64)  # (T, S)
+    scores = np.full(len(states) + 2, -np.inf)  # two before the first, so that all have predecessors
+    scores[2:4] = emitted[0, :2]
+    for row in emitted[1:]:
+        skipped = np.where(may_skip, scores[:-2], -np.inf)
+        scores[2:] = np.logaddexp(np.logaddexp(scores[2:], scores[1:-1]), skipped) + row
+    return float(np.logaddexp(scores[-1], scores[-2]))
+
+
+def _states(targets: Int64[ndarray, " labels"], blank: int) -> tuple[Int64[ndarray, " S"], Bool[ndarray, " S"]]:
+    """Return the label of each state, and whether it may follow the state two before it."""
+    states = np.full(2 * len(targets) + 1, blank)
+    states[1::2] = targets
+    may_skip = np.zeros(len(states), bool)
+    may_skip[2:] = (states[2:] != blank) & (states[2:] != states[:-2])
+    return states, may_skip
 
 
 def _runs(path: Int64[ndarray, " T"], labels: Int64[ndarray, " T"], blank: int) -> tuple[AlignedLabel, ...]:

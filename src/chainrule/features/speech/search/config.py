@@ -16,7 +16,7 @@ class CtcConfig(Options):
 
     alpha: float = option(0.5, "the weight of the language model")
     beta: float = option(1.5, "what each word adds to the score")
-    beam: int = option(100, "how many hypotheses to keep", least=1, most=100_000)
+    beam: int = option(100, "how many hypotheses to keep; of Whisper, by default 5", least=1, most=100_000)
     beam_prune_logp: float = option(
         -10.0, "drop beams whose score is this far below the best", least=-1e9, most=0, hyphens=True
     )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _LN_10 = math.log(10)
 _ROWS = 1 << 10  # whose states are kept; others are computed again where they are needed
+_LONGEST, _KEPT = 2000, 1000  # characters: of a longer text only the end is kept, since it is tokenized with every word
 
 
 class AbstractLMState:
@@ -51,7 +52,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class TextState(AbstractLMState):
-    """What a model has read: a text, its tokens, and where its state is."""
+    """What a model has read: a text, or the end of a long one, its tokens, and where its state is."""
 
     text: str
     tokens: Int32[ndarray, " T"] = field(compare=False)
@@ -143,9 +144,15 @@ class ShallowFusion:
         counted = self.beta * np.array([word is not None for word in words])
         scores = (self.alpha * (log_probs + offsets) + counted).tolist()
         after = [
-            TextState(text, tokens, batch, row) for row, (text, tokens) in enumerate(zip(texts, sequences, strict=True))
+            TextState(*(self._end_of(text) if len(text) > _LONGEST else (text, tokens)), batch, row)
+            for row, (text, tokens) in enumerate(zip(texts, sequences, strict=True))
         ]
         return scores, after
+
+    def _end_of(self, text: str) -> tuple[str, Int32[ndarray, " T"]]:
+        """Return the last words of a long text, and their tokens."""
+        end = text[-_KEPT:].partition(" ")[2] or text[-_KEPT:]
+        return end, documents_of(self._tokenizer.encode_texts([end]).ids)[0]
 
     def _is_unknown(self, word: str | None, tokens: Int32[ndarray, " T"]) -> bool:
         if word is None:

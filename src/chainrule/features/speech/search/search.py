@@ -391,6 +391,14 @@ class Search:
             for (text, word, last, span, start, stop, *_), logit in zip(rows, logits, strict=True)
         ]
 
+    def shared(self) -> str:
+        """Return the text that all beams begin with: no frame to come can change it."""
+        nodes = set(self._beams[: self._counts[kernels.BEAMS], kernels.TEXT].tolist())
+        while len(nodes) > 1:  # a text has a higher number than what it continues
+            last = max(nodes)
+            nodes = nodes - {last} | {int(self._texts[last, kernels.PARENT])}
+        return self._text_of(nodes.pop())
+
     def _text_of(self, node: int) -> str:
         words = []
         while node:

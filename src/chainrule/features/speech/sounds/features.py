@@ -64,8 +64,11 @@ def _edges(mels: int, rate: int) -> Float64[ndarray, " M+2"]:
 @cache
 def mel_triangles(mels: int, size: int, rate: int) -> Float64[ndarray, "M bins"]:
     """Return the weights of the bins of a spectrum of `size` samples in each band, 0 to 1."""
-    edges = _edges(mels, rate)
-    frequencies = np.arange(size // 2 + 1) * rate / size
+    return triangles(_edges(mels, rate), np.arange(size // 2 + 1) * rate / size)
+
+
+def triangles(edges: Float64[ndarray, " M+2"], frequencies: Float64[ndarray, " bins"]) -> Float64[ndarray, "M bins"]:
+    """Return the heights, 0 to 1, of triangles at frequencies. edges: where each begins, peaks and ends, in turn."""
     rising = (frequencies - edges[:-2, None]) / np.diff(edges)[:-1, None]
     falling = (edges[2:, None] - frequencies) / np.diff(edges)[1:, None]
     return np.maximum(0.0, np.minimum(rising, falling))

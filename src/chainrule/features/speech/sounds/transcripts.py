@@ -18,10 +18,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.features.speech.sounds.features import HOP_SECONDS, log_mel
-from chainrule.features.speech.sounds.sound import SUFFIXES, read_sound
+from chainrule.features.speech.sounds.sound import SUFFIXES, open_sound, read_sound
 from chainrule.text.corpus.plain_text import lines_of
 from chainrule.text.corpus.reading import FORMATS, suggest_fields, text_suffix
 from chainrule.text.corpus.records import Record, bad_record, items_of, raise_error, read_records
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int16
     from numpy import ndarray
 
+    from chainrule.features.speech.sounds.sound import Recording, Sound
     from chainrule.text.corpus.records import OnBad
 
 RATE, MELS = 16_000, 40  # samples a second, bands
@@ -67,7 +70,7 @@ def read_transcripts(
     progress: Progress = silent,
     *,
     rate: int = RATE,
-    mels: int = MELS,
+    mels: int | None = MELS,
     on_note: Callable[[str], object] | None = None,
 ) -> list[Transcript]:
     """Return the sounds and transcripts of a file or folder.
@@ -84,8 +87,12 @@ def read_transcripts(
     for number, line in enumerate(lines):
         progress("reading sounds", number, len(lines))
         try:
-            sound = read_sound(line.path, rate)
-            frames = log_mel(sound, mels)
+            sound: Sound | Recording
+            if mels is None:
+                sound, frames = open_sound(line.path, rate), np.empty((0, 0), np.int16)
+            else:
+                sound = read_sound(line.path, rate)
+                frames = log_mel(sound, mels)
         except TextError as error:
             on_bad(bad_record(line.record or Record({}, line.place), str(error).removeprefix(f"{line.place}: ")))
             continue
@@ -102,13 +109,16 @@ def read_transcripts(
     return transcripts
 
 
-def check_transcripts(transcripts: Sequence[object], mels: int) -> list[Transcript]:
-    """Check transcripts given from Python. mels: those of the network. Raises TypeError, TextError."""
+def check_transcripts(transcripts: Sequence[object], mels: int | None) -> list[Transcript]:
+    """Check transcripts given from Python. mels: those of the network, if it reads frames.
+
+    Raises TypeError, TextError.
+    """
     checked = []
     for item in transcripts:
         if not isinstance(item, Transcript):
             raise TypeError(f"this takes transcripts, as read_transcripts gives them, not {type(item).__name__}")
-        if item.frames.ndim != 2 or item.frames.shape[1] != mels:
+        if mels is not None and (item.frames.ndim != 2 or item.frames.shape[1] != mels):
             raise TextError(f"{item.place}: its frames are {list(item.frames.shape)}; expected T x {mels} bands")
         checked.append(item)
     if not checked:

@@ -1,0 +1,1 @@
+"""Checkpoints of networks that hear, and the files of their processors."""

@@ -1,0 +1,1 @@
+"""Whisper: an encoder and a decoder that write what is said in thirty seconds of sound, with the times."""
