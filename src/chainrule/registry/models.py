@@ -185,7 +185,8 @@ OPENERS = (
     ),
 )
 
-_WRITING, _EXPORTS = f"{_OPEN}.writers", "chainrule.features.exports"
+_WRITING = f"{_OPEN}.writers"
+_EXPORTS = "chainrule.features.exports"
 _NGRAM_FILES = "chainrule.models.files.ngram_files"
 _NEW_FILE = Lazy("chainrule.base.files:check_new_file")
 WRITERS = (

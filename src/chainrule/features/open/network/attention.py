@@ -78,7 +78,8 @@ class OpenAttention(Attention):
         self.gains = nn.ParameterList(start(width) for width in widths if gained)  # of queries, of keys
         scale, self.cap = config.attention_scale, config.score_cap
         self.factor = None if scale is None else scale * math.sqrt(self.head_width)  # attention divides by the root
-        self.grows, self.out_scale = config.query_growth != 0, config.attention_out_scale
+        self.grows = config.query_growth != 0
+        self.out_scale = None if config.attention_out_scale == 1 else config.attention_out_scale
         self.sinks = nn.Parameter(torch.zeros(self.heads)) if config.attention_sinks else None
         is_usual = config.score == "scaled_dot"
         self.score = None if is_usual else build_score(config.score, self.heads, self.head_width, 0)
@@ -123,7 +124,7 @@ class OpenAttention(Attention):
         if gate is not None:
             attended = attended * elementwise(torch.sigmoid, gate)
         out = linear(attended, self.out)
-        return out if self.out_scale == 1 else out * self.out_scale
+        return out if self.out_scale is None else out * self.out_scale
 
     def parts(self) -> list[int]:
         """Return the sizes of `Attention.parts`, with gates."""
