@@ -118,7 +118,7 @@ VERBS = {
     "evaluate": {"MODEL", "TEXTS", "--minimal-pairs", "--pseudo", "--tokenizer", "--markers", "--ends"}
     | {"--source", "--target", "--pairs", "--pictures", "--vectors", "--beam", "--max-tokens"}
     | {"--similarity", "--analogies", "--restrict", "--rule", "--unknown", *RESULT, "--label-field"}
-    | {"--suite", "--word-ends", "--lm", "--alpha", "--beta"}
+    | {"--suite", "--word-ends", "--lm", "--alpha", "--beta", "--task", "--language", "--lower-case", "--plain-words"}
     | CONTEXT
     | READING,
     "score": {"MODEL", "TEXT", "--tokens", "--words", "--characters", "--bytes", "--tokenizer", "--markers", "--json"}
@@ -145,7 +145,9 @@ VERBS = {
     | {"--tokenizer", *RESULT},
     "transcribe": {"MODEL", "SOUNDS", "--lm", "--greedy", "--words", "--hotwords", "--nbest-out", "--nbest", "--times"}
     | {"--alpha", "--beta", "--beam", "--beam-prune-logp", "--token-min-logp", "--unk-score-offset", "--hotword-weight"}
-    | {*RESULT},
+    | {"--window", "--overlap", "--lower-case", "--rate", "--language", "--task", "--timestamps", "--word-timestamps"}
+    | {"--temperatures", "--compression-ratio-threshold", "--logprob-threshold", "--no-speech-threshold", "--seed"}
+    | {"--condition-on-previous-text", "--initial-prompt", *RESULT},
     "rank": RECORDS
     | {
         "MODEL",

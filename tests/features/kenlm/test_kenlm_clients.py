@@ -21,6 +21,8 @@ def test_pyctcdecode_finds_the_texts_and_scores_that_it_finds_with_kenlm(
     fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "kenlm", kenlm)  # what install() does, undone after this test
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyctcdecode"]:
+        monkeypatch.delitem(sys.modules, name)  # another test has imported it without kenlm
     from pyctcdecode import build_ctcdecoder
 
     trained = chainrule.train(fixtures / "train.txt", chainrule.NGramConfig(order=3), tokenizer="whitespace")

@@ -155,7 +155,7 @@ class Model:
         try:
             self._scorer, vocabulary, self._record = _open_model(os.fsdecode(self.path))
         except (ChainruleError, OSError) as error:
-            raise OSError(f"Cannot read model '{os.fsdecode(path)}' ({error})") from None
+            raise OSError(f"Cannot read model '{os.fsdecode(path)}' ({error})") from error
         self._ids = _Ids(vocabulary)
         for field, value in _METHOD_FIELDS.items():
             self._record.numbers[field] = value

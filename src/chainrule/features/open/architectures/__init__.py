@@ -38,7 +38,6 @@ from chainrule.features.open.architectures.olmo import EXAONE4, OLMO, OLMO2, OLM
 from chainrule.features.open.architectures.pairs.bart import BART, M2M_100, MBART
 from chainrule.features.open.architectures.pairs.marian import MARIAN
 from chainrule.features.open.architectures.pairs.t5 import MT5, T5
-from chainrule.features.open.architectures.pairs.whisper import WHISPER
 from chainrule.features.open.architectures.phi import PHI, PHI3, STABLELM, STARCODER2
 from chainrule.features.open.architectures.recurrent import FALCON_MAMBA, LFM2, MAMBA, MAMBA2, QWEN3_5, RWKV
 from chainrule.features.open.architectures.shared_experts import GLM4_MOE, QWEN2_MOE
@@ -120,7 +119,6 @@ ARCHITECTURES: dict[str, Architecture] = {
         M2M_100,
         T5,
         MT5,
-        WHISPER,
     )
 }
 
