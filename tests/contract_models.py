@@ -113,7 +113,7 @@ def learning(name: str, **options: Any) -> Callable[[Path], LanguageModel[Any]]:
         from chainrule.models.config import DynamicOptions
 
         network: Any = random_model({**DOCUMENT_NETWORKS, **STREAM_NETWORKS}[name])
-        return DynamicModel("recurrent", network, DynamicOptions(**{"segment": 3, "rate": 0.02, **options}))
+        return DynamicModel("recurrent", network, DynamicOptions(**{"segment": 3, "rate": 0.5, **options}))
 
     return make
 

@@ -90,9 +90,8 @@ def check_folder_name(folder: Path) -> None:
         return
     if folder.suffix.lower() == ".gguf":
         raise OutputError(
-            f"{folder}: GGUF files are opened, not written; save a folder, and where it is a Transformer, "
-            "`chainrule convert --to hugging-face` writes one of which llama.cpp's converter makes a file, if it "
-            "has the architecture (it has none of BART, mBART, M2M-100 and Marian)"
+            f"{folder}: a GGUF file holds a Transformer that continues texts or fills gaps, of a kind that llama.cpp "
+            "has; this model is saved as a folder: choose another name"
         )
     if _FILE_NAME.fullmatch(folder.name):
         raise OutputError(

@@ -3,7 +3,8 @@
 Krause, Kahembwe, Murray and Renals, Dynamic evaluation of neural sequence models (2018). A text is read in segments.
 Each token is scored with the weights that all earlier segments gave; once a segment is over, its mean loss L gives
 
-    w = w - rate dL/dw / (s + 3 mean of s) + decay (w_0 - w),    s = sqrt(mean of the squares of dL/dw so far)
+    w = w - rate n / (n + 100) dL/dw / (s + 3 mean of s) + decay (w_0 - w)
+    s = sqrt(mean of the squares of dL/dw in the n steps so far)
 
 with the trained weights w_0. Their s is that of the training text; ours needs no text but the one that is read. The
 mean of s over a matrix keeps steps small of which little is known. So every probability depends on earlier tokens
@@ -28,7 +29,7 @@ from torch import Tensor, nn
 from chainrule.base.arguments import after_prefixes, as_tokens, check_rows, check_tokens
 from chainrule.base.distributions import ByDistributions, check_log_probs
 from chainrule.base.threads import pause
-from chainrule.errors import EstimationError
+from chainrule.errors import EstimationError, SettingError
 from chainrule.neural.adapters import adapter_matrices, add_adapters
 from chainrule.neural.device import on_one_thread
 from chainrule.neural.layers import state as encoder_states
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " T"]
 
 _LARGE, _RANK = 50_000_000, 8  # weights, above which adapters of this rank learn in their place
+_WARM_UP = 100  # steps after which the rate is half of the one that is set: s of few segments says little
 _MEANS, _LEAST = 3.0, 1e-12  # how often the mean of s counts in what a step is divided by, and its least
 
 
@@ -97,6 +99,8 @@ class DynamicModel(ByDistributions[tuple[Row, ...]]):
         rank = options.rank
         if rank is None and (is_quantised(network) or parameters_of(network) > _LARGE):
             rank = _RANK
+        if rank is not None and not network.config.blocks:
+            raise SettingError("rank is for the adapters of Transformers, and this network is none; leave it out")
         if rank is not None:
             with torch.random.fork_rng([]):
                 torch.manual_seed(0)
@@ -316,7 +320,8 @@ class DynamicModel(ByDistributions[tuple[Row, ...]]):
         scales = torch._foreach_sqrt(squares)
         for scale in scales:
             scale.add_(_MEANS * scale.mean() + _LEAST)
-        torch._foreach_addcdiv_(weights, own, scales, value=-self.options.rate)
+        rate = self.options.rate * learned.steps / (learned.steps + _WARM_UP)
+        torch._foreach_addcdiv_(weights, own, scales, value=-rate)
         if self.options.decay:
             torch._foreach_lerp_(weights, trained, self.options.decay)
         self._check(learned, sum(torch._foreach_norm(weights), start=torch.zeros(())))

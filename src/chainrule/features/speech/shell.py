@@ -256,7 +256,9 @@ def transcribe(
             with prefix_errors(str(model)):
                 if is_live:
                     prints_words = not show.in_rows and nbest == 1
-                    heard = _heard_live(speech, rate or DEFAULT_RATE, given, prints_words=prints_words)
+                    heard = _heard_live(
+                        speech, DEFAULT_RATE if rate is None else rate, given, prints_words=prints_words
+                    )
                 else:
                     prints_words = False
                     given |= {"on_error": written.report, "progress": progress}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
+from chainrule.base.arguments import check_least
 from chainrule.errors import TextError
 from chainrule.features.speech.sounds.resampling import resampled
 
@@ -209,10 +210,12 @@ def raw_recording(file: BinaryIO, rate: int, wanted: int, is_stopped: Callable[[
     """Return raw samples as a recording, at another rate.
 
     file: read until it ends. rate: of its samples. wanted: of the network. is_stopped: whether no more are to be read.
-    Reading raises TextError where there is no sound, or the file has a header.
+    Raises SettingError if the rate is below 1. Reading raises TextError where there is no sound, or the file has a
+    header.
 
     good:  model.listen(chainrule.raw_recording(sys.stdin.buffer, 16_000, model.network.rate))
     """
+    check_least("rate", rate, 1)
     notes = () if rate == wanted else (f"{rate:,} samples a second, converted to {wanted:,}",)
     return Recording(resampled(_samples(file, is_stopped), rate, wanted), wanted, _STREAM, notes)
 
