@@ -92,11 +92,19 @@ def open_gguf_checkpoint(path: Path) -> Checkpoint:
         renamed,
         {name: f"{path} ({kinds[part.sources[0]]} {part.sources[0]!r})" for name, part in parts.items()},
         definition_of_gguf(path, metadata, kind.reads),
-        tokenizer_config={"add_bos_token": adds_begin(metadata)} if kind.reads == "text" else {},
+        tokenizer_config={"add_bos_token": adds_begin(metadata)} if kind.reads == "text" else _mask(metadata),
         chat_template=template if isinstance(template, str) else None,
         sentence_files=_pooling(metadata, name) if kind.reads == "framed" else {},
         stored=renamed.stored,
     )
+
+
+def _mask(metadata: Json) -> Json:
+    """Return the name of the token that fills gaps, as tokenizer_config.json has it, where the file says its id."""
+    pieces, number = metadata.get("tokenizer.ggml.tokens"), metadata.get("tokenizer.ggml.mask_token_id")
+    if not isinstance(pieces, list) or type(number) is not int or not 0 <= number < len(pieces):
+        return {}
+    return {"mask_token": pieces[number]}
 
 
 def nearest_kind(names: Iterable[str], architecture: str) -> str:
