@@ -73,6 +73,8 @@ def _described(network: Network) -> str:
     config = network.config
     if not isinstance(config, TransformerConfig):
         return "this one is no Transformer"
+    if not config.has_output:
+        return "this one predicts no tokens; it gives vectors"
     if not isinstance(network.output, FullSoftmax):
         return f"this one's output is {config.output} (train it with output='full')"
     return f"this one's have {' or '.join(map(str, sorted({weight.shape[1] for weight in network.matrices()})))}"

@@ -90,7 +90,7 @@ def check_folder_name(folder: Path) -> None:
         return
     if folder.suffix.lower() == ".gguf":
         raise OutputError(
-            f"{folder}: a GGUF file holds a Transformer that continues texts or fills gaps, of a kind that llama.cpp "
+            f"{folder}: a GGUF file holds a Transformer that continues texts or embeds them, of a kind that llama.cpp "
             "has; this model is saved as a folder: choose another name"
         )
     if _FILE_NAME.fullmatch(folder.name):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from chainrule.mixture.tuning import (
     log_linear_weights,
 )
 from chainrule.models.any_model import check_kind, check_model
-from chainrule.models.families.table import why_no_table
+from chainrule.models.families.table import FAMILIES, why_no_table
 from chainrule.models.files.tokenizers import difference_of
 from chainrule.models.language_models import CausalModel
 from chainrule.models.progress_line import ProgressOption, callback, shows_progress
@@ -190,9 +191,14 @@ def _mixture(
     if stream is None:
         return LinearMixture(components, np.array([given]) / sum(given))
     scores = []
-    for done, model in enumerate(components.models):
+    for done, (name, model) in enumerate(zip(components.families, components.models, strict=True)):
         progress("scoring", done, count)
-        scores.append(model.score_stream(stream))
+        scoring = None if isinstance(model, RescaledUnknown) else FAMILIES[name].stream_scoring(model)
+        if scoring is None:
+            scores.append(model.score_stream(stream))
+            continue
+        told = partial(_tell_share, progress, done, count)
+        scores.append((scoring.score_known or scoring.score)(stream, told)[0])
     scored = np.stack(scores)
     if config.adaptive:
         return _adaptive_mixture(components, config, scored[:, :GATE_TOKENS], stream[:GATE_TOKENS], progress)
@@ -202,6 +208,10 @@ def _mixture(
     previous = np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])
     weights = linear_weights(scored, classes[previous], config.buckets + 1, progress)
     return LinearMixture(components, weights, classes)
+
+
+def _tell_share(progress: Progress, done: int, count: int, share: float) -> None:
+    progress("scoring", done + share, count)
 
 
 _LEAST_GAIN = 0.001  # nats a token by which a gate that sees distributions, which costs more, has to be better

@@ -137,5 +137,7 @@ def test_verbs_take_networks_that_learn(chainrule: Callable[..., Result], tmp_pa
         (("mix", tmp_path / "net", tmp_path / "lm", "--dynamic", "--static", "-o", tmp_path / "x"), "--static"),
     ):
         assert message in chainrule(*command).error
+    with pytest.raises(SettingError, match="rank is for the adapters of Transformers"):
+        network.dynamic(rank=4)
     with pytest.raises(SettingError, match="it learns already"):
         learning.dynamic()

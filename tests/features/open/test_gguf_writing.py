@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,16 @@ def test_a_file_gives_the_numbers_of_the_folder(name: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["bert", "modernbert", "nomic_bert", "eurobert"])
 def test_an_encoder_gives_its_vectors(name: str, tmp_path: Path) -> None:
     model = chainrule.load(save(shaken(MASKED[name]).base_model, tmp_path / "hf", tokenizer_of(name)))
+    chainrule.convert(tmp_path / "hf", tmp_path / "x.gguf")
+    np.testing.assert_allclose(chainrule.load(tmp_path / "x.gguf").embed(TEXTS), model.embed(TEXTS), atol=1e-6)
+
+
+def test_a_mask_may_have_any_name(tmp_path: Path) -> None:
+    save(shaken(MASKED["eurobert"]).base_model, tmp_path / "hf", tokenizer_of("eurobert"))
+    definition, config = (tmp_path / "hf" / name for name in ("tokenizer.json", "tokenizer_config.json"))
+    definition.write_text(definition.read_text().replace("[MASK]", "<|fill|>"))
+    config.write_text(json.dumps({"mask_token": "<|fill|>"}))
+    model = chainrule.load(tmp_path / "hf")
     chainrule.convert(tmp_path / "hf", tmp_path / "x.gguf")
     np.testing.assert_allclose(chainrule.load(tmp_path / "x.gguf").embed(TEXTS), model.embed(TEXTS), atol=1e-6)
 

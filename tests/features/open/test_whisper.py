@@ -506,7 +506,8 @@ def test_an_english_model_has_no_languages(tmp_path: Path) -> None:
     path = folder / "generation_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "is_multilingual": False, "lang_to_id": None}))
     model = chainrule.load(folder, SpeechModel)
-    assert next(model.transcribe([sound(0.5)], temperatures=(0,))).language is None
+    for language in (None, "en", "English"):
+        assert next(model.transcribe([sound(0.5)], language=language, temperatures=(0,))).language is None
     for options, message in (({"language": "fr"}, "hears English only"), ({"task": "translate"}, "hears English only")):
         with pytest.raises(SettingError, match=message):
             next(model.transcribe([sound(0.5)], **options))

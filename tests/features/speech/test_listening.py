@@ -88,6 +88,7 @@ def test_the_shell_hears_standard_input(
     for arguments, message in (
         (("-", "a.wav"), "is transcribed alone"),
         (("a.wav", "--rate", 8000), "--rate is of raw samples"),
+        (("-", "--rate", 0), "rate is 0; expected 1 or more"),
         (("-",), "standard input: has no sound"),
         (("a.wav", "--window", 3, "--overlap", 2), "has no middle; make it longer than twice the overlap"),
     ):

@@ -143,7 +143,8 @@ def test_a_sound_that_is_silent_or_too_short() -> None:
     [
         (wav_of([[1]], 2, 16_000)[:44], "is empty; expected sound of 25 ms or more"),
         (wav_of([[1]], 2, 16_000)[:30], "is no WAV file, or is damaged"),
-        (b"", "install soundfile|no file of sound"),
+        (b"", "is empty; expected a file of sound"),
+        (b"RIFF", "is damaged: it ends in its header"),
         (b"ID3" + bytes(99), "install soundfile|no file of sound"),
         (wav_of([[1]] * 9, 2, 3), "has 3 samples a second; expected 1,000 to 1,000,000"),
     ],
@@ -257,6 +258,9 @@ def test_a_source_without_transcripts(folder: Path, tmp_path: Path) -> None:
             read_transcripts(path)
     with pytest.raises(TextError, match="no sound with a transcript is in it"):
         read_transcripts(folder, lambda error: None)
+    (tmp_path / "t.tsv").write_text("gone.wav\thello\nlost.wav\thello\n")
+    with pytest.raises(TextError, match=r"; the first: .*t\.tsv, line 1: .*gone\.wav: cannot be read: No such file"):
+        read_transcripts(tmp_path / "t.tsv", lambda error: None)
 
 
 def test_conversions_are_said_once_for_all_sounds(folder: Path) -> None:

@@ -58,6 +58,8 @@ def test_texts_lists_and_times_of_sounds(folder: Path, tmp_path: Path, chainrule
     assert len(greedy) == len(TEXTS)
     refused = chainrule("transcribe", folder / "model", folder / "5.wav", "--greedy", "--lm", folder / "lm")
     assert (refused.status, "--greedy takes no language model" in refused.err) == (2, True)
+    refused = chainrule("transcribe", folder / "model", folder / "5.wav", "--alpha", "2")
+    assert (refused.status, "--alpha is for a language model; give --lm" in refused.err) == (2, True)
 
 
 def test_what_is_wrong_with_a_sound_is_said_and_the_others_go_on(
@@ -97,6 +99,7 @@ def test_a_model_is_measured_on_transcripts(folder: Path, chainrule: Callable[..
         ((folder / "model", folder / "t.tsv", folder / "t.tsv"), "is measured on one file or folder"),
         ((folder / "lm", folder / "t.tsv", "--lm", folder / "lm"), "--lm is for a speech model"),
         ((folder / "model",), "TEXTS is missing"),
+        ((folder / "model", folder / "t.tsv", "--beam", "2"), "--beam is for a seq2seq model"),
     ):
         refused = chainrule("evaluate", *arguments)
         assert refused.status == 2

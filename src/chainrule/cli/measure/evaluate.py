@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from os import PathLike
 from typing import Annotated, Any, Literal
 
@@ -165,5 +165,7 @@ def evaluate(
 
 
 def _given(flags: Any) -> list[str]:
-    """Return the names of the flags of a kind that were given."""
-    return [own.name for own in fields(flags) if getattr(flags, own.name) not in (None, (), own.default)]
+    """Return the names of the flags of a kind that were given, also of those that are held together."""
+    values = {own.name: getattr(flags, own.name) for own in fields(flags)}
+    given = [own.name for own in fields(flags) if values[own.name] not in (None, (), own.default)]
+    return [flag for name in given for flag in (given_flags(values[name]) if is_dataclass(values[name]) else [name])]

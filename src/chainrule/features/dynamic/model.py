@@ -245,7 +245,7 @@ class DynamicModel(ByDistributions[tuple[Row, ...]]):
     def _at_start(self) -> Row:
         """Return what is known before a text, after </s>."""
         state = self.network.start(1)
-        hidden, after = self._hidden(self._trained, encoder_states.select(state, self._tensor(np.zeros(1, int))), [END])
+        hidden, after = self._hidden(self._trained, self._copy(state), [END])
         return Row(self._trained, state, (), (END,), after, hidden)
 
     def _after(self, row: Row, tokens: list[int]) -> Row:

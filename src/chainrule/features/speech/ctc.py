@@ -18,7 +18,7 @@ from chainrule.features.speech.options import CtcOptions, DecodingOptions
 from chainrule.features.speech.search.alignment import log_probability
 from chainrule.features.speech.search.alphabet import Alphabet, check_spelling
 from chainrule.features.speech.search.beams import START
-from chainrule.features.speech.search.language_model import ShallowFusion
+from chainrule.features.speech.search.language_model import fusion_of
 from chainrule.features.speech.search.logits import (
     Utterance,
     as_log_probs,
@@ -243,18 +243,7 @@ class Decoder:
         self._hotwords = Hotwords.of(options.hotwords, options.hotword_weight)
         self._expected = [looked_up(word) for phrase in options.hotwords for word in phrase.split()]
         self._limits = Limits(options.beam, options.beam_prune_logp, options.token_min_logp)
-        self._fusion: ShallowFusion | None = None
-        if model is not None:
-            self._fusion = ShallowFusion(
-                model.language_model,
-                model.tokenizer,
-                alpha=options.alpha,
-                beta=options.beta,
-                unknown_offset=options.unk_score_offset,
-                words=options.words or None,
-            )
-        elif options.words:
-            raise SettingError("words limit what a language model knows; give one, or leave words out")
+        self._fusion = fusion_of(model, options)
         self._alphabets: dict[tuple[str, ...], Labels] = {}
         self._special = (options.blank, options.space) if isinstance(options, CtcOptions) else (None, None)
         if isinstance(labels, Alphabet):

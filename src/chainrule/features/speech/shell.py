@@ -23,6 +23,7 @@ from chainrule.cli.shared.options import (
     WholeNumber,
     flag,
     given_settings,
+    refuse,
 )
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
@@ -228,6 +229,11 @@ def transcribe(
             raise CycloptsError(msg="--greedy takes no language model; leave out --greedy, or --lm.")
         if nbest > 1:
             raise CycloptsError(msg="--greedy finds one text of each sound; leave out --greedy, or --nbest.")
+    if lm is None:
+        refuse(
+            [name for name in ("alpha", "beta", "unk_score_offset") if name in given],
+            "is for a language model; give --lm",
+        )
     is_live = "-" in sounds
     if is_live and len(sounds) > 1:
         raise CycloptsError(msg="- is standard input, which is transcribed alone; leave out the other sounds.")

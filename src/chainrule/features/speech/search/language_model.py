@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from jaxtyping import Int32
     from numpy import ndarray
 
+    from chainrule.features.speech.options import DecodingOptions
     from chainrule.features.speech.search.alphabet import Alphabet
+    from chainrule.models.model import Model
     from chainrule.protocol import LanguageModel
     from chainrule.text.tokenization.tokenizer import Tokenizer
 
@@ -238,3 +240,21 @@ def _common(one: Int32[ndarray, " T"], other: Int32[ndarray, " T"]) -> int:
     if np.array_equal(one[:size], other[:size]):
         return size
     return int((one[:size] != other[:size]).argmax())
+
+
+def fusion_of(model: Model | None, options: DecodingOptions) -> ShallowFusion | None:
+    """Return a language model with the weights that were chosen; None without one. Raises SettingError if there are
+    words, but no model that they limit.
+    """
+    if model is not None:
+        return ShallowFusion(
+            model.language_model,
+            model.tokenizer,
+            alpha=options.alpha,
+            beta=options.beta,
+            unknown_offset=options.unk_score_offset,
+            words=options.words or None,
+        )
+    if options.words:
+        raise SettingError("words limit what a language model knows; give one, or leave words out")
+    return None

@@ -89,7 +89,9 @@ def open_sound(path: str | os.PathLike[str], rate: int) -> Recording:
     name = os.fspath(path)
     try:
         with open(name, "rb") as file:
-            is_wav = file.read(4) == b"RIFF"
+            is_wav = (begin := file.read(4)) == b"RIFF"
+        if not begin:
+            raise TextError(f"{name}: is empty; expected a file of sound, such as .wav")
         found = _open_wav(name) if is_wav else _open_other(name)
         notes = _cut_short(name) if is_wav else []
     except OSError as error:
@@ -136,7 +138,7 @@ def _open_wav(name: str) -> _File:
     except (wave.Error, EOFError, ValueError, OverflowError, RuntimeError) as error:
         if str(error).startswith("unknown format"):  # floating point and others
             return _open_other(name)
-        raise TextError(f"{name}: is no WAV file, or is damaged: {error or 'it ends in its header'}") from error
+        raise TextError(f"{name}: is no WAV file, or is damaged: {str(error) or 'it ends in its header'}") from error
     if width not in (1, 2, 3, 4) or channels < 1:
         raise TextError(f"{name}: has {channels} channels of {8 * width} bits; expected 8, 16, 24 or 32 bits")
 
@@ -189,7 +191,8 @@ def _open_other(name: str) -> _File:
         import soundfile
     except ImportError as error:
         raise TextError(
-            f"{name}: is no WAV file of whole numbers; for FLAC and others, install soundfile (pip install soundfile)"
+            f"{name}: does not begin as a WAV file of whole numbers does; for FLAC and others, install soundfile (pip "
+            "install soundfile)"
         ) from error
     wrong = f"{name}: is no file of sound that soundfile knows, or is damaged"
     try:

@@ -83,7 +83,7 @@ def read_transcripts(
     """
     name = os.fspath(source)
     lines = list(_lines_of(name, on_bad))
-    transcripts, notes, examples = [], Counter[str](), dict[str, str]()
+    transcripts, notes, examples, first = [], Counter[str](), dict[str, str](), ""
     for number, line in enumerate(lines):
         progress("reading sounds", number, len(lines))
         try:
@@ -94,14 +94,16 @@ def read_transcripts(
                 sound = read_sound(line.path, rate)
                 frames = log_mel(sound, mels)
         except TextError as error:
-            on_bad(bad_record(line.record or Record({}, line.place), str(error).removeprefix(f"{line.place}: ")))
+            bad = bad_record(line.record or Record({}, line.place), str(error).removeprefix(f"{line.place}: "))
+            on_bad(bad)
+            first = first or f"; the first: {bad}"
             continue
         for note in sound.notes:
             notes[note] += 1
             examples.setdefault(note, line.path)
         transcripts.append(Transcript(frames, line.text, line.path, line.place))
     if not transcripts:
-        raise TextError(f"{name}: no sound with a transcript is in it; {_EXPECTED}")
+        raise TextError(f"{name}: no sound with a transcript is in it; {_EXPECTED}{first}")
     if on_note is not None:
         for note, count in notes.items():
             others = f" and {count - 1:,} other{'s' * (count > 2)}" if count > 1 else ""

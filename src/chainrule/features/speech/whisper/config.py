@@ -103,11 +103,15 @@ class WhisperConfig(Seq2SeqConfig):
         several = (*self.language_tokens, *self.task_tokens, *self.suppressed, *self.suppressed_first)
         return max(self.text - 1, self.first_time, self.previous or 0, self.no_speech or 0, *several)
 
-    def language(self, name: str) -> str:
-        """Return the code of a language, from it or from its English name. Raises SettingError."""
+    def language(self, name: str) -> str | None:
+        """Return the code of a language, from it or from its English name; None where a model hears English only, and
+        is asked for it. Raises SettingError.
+        """
         code = next((code for code, full in NAMES.items() if full == name.lower()), name.lower())
         if code in self.languages:
             return code
+        if not self.languages and code == "en":
+            return None
         if not self.languages:
             raise SettingError(f"language is {name!r}, but this model hears English only; leave it out")
         known = {NAMES[code]: code for code in self.languages if code in NAMES} | {

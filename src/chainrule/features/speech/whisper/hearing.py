@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import SettingError, TextError
 from chainrule.features.speech.ctc import DecodedUtterance, Heard, HeardLanguage, HeardSegment, HeardWord
-from chainrule.features.speech.search.language_model import ShallowFusion
+from chainrule.features.speech.search.language_model import fusion_of
 from chainrule.features.speech.whisper.decoding import WindowDecoder, language_probs
 from chainrule.features.speech.whisper.frames import FrameStream, windowed
 from chainrule.features.speech.whisper.options import BEAM, CTC_ONLY
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from chainrule.features.seq2seq.network.model import NeuralSeq2SeqModel, SourceConditionedModel
     from chainrule.features.speech.options import TranscribeOptions
+    from chainrule.features.speech.search.language_model import ShallowFusion
     from chainrule.features.speech.sounds.sound import Sound
     from chainrule.features.speech.whisper.config import WhisperConfig
     from chainrule.features.speech.whisper.decoding import DecodedWindow, WindowText
@@ -73,19 +74,9 @@ class WhisperTranscriber:
         self.task = config.task(options.task)
         if not options.temperatures:
             raise SettingError("there are no temperatures; expected one or more, such as 0")
-        self.fusion: ShallowFusion | None = None
         if options.language_model is not None:
             check_model(options.language_model, Model)
-            self.fusion = ShallowFusion(
-                options.language_model.language_model,
-                options.language_model.tokenizer,
-                alpha=options.alpha,
-                beta=options.beta,
-                unknown_offset=options.unk_score_offset,
-                words=options.words or None,
-            )
-        elif options.words:
-            raise SettingError("words limit what a language model knows; give one, or leave words out")
+        self.fusion = fusion_of(options.language_model, options)
         beam = options.beam if "beam" in options.given else max(BEAM, options.texts or 0)
         beam = 1 if options.greedy else beam
         self.texts = min(options.texts or beam, beam)
