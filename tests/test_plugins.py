@@ -14,9 +14,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from command_line import Result, run_elsewhere
 
 PLUGIN = Path(__file__).with_name("plugin")
-RUN = "import sys; from chainrule.cli.main import run; sys.exit(run(sys.argv[1:]))"
 # Serves, and asks the explorer and a route for its next words, in one process.
 SERVE = """
 import json, sys
@@ -48,17 +48,19 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     install(home, name, entry)
     (home / "text").write_text("the dog bit the man\nthe man saw the dog\na dog saw a man\n" * 40)
     (home / "heldout").write_text("the dog saw the man\na man bit the dog\nthe dog bit\n")
-    trained = verb(home, "train", "markov", home / "text", "-o", home / "markov", "--reach", 2)
-    assert (trained.returncode, trained.stderr) == (0, ""), trained.stderr
-    assert verb(home, "train", "ngram", home / "text", "-o", home / "ngram", "--order", 2).returncode == 0
+    trained, counted = verbs(
+        home,
+        ["train", "markov", "text", "-o", "markov", "--reach", 2],
+        ["train", "ngram", "text", "-o", "ngram", "--order", 2],
+    )
+    assert (trained.status, trained.err) == (0, "")
+    assert counted.status == 0
     return home
 
 
-def verb(home: Path, *arguments: object, code: str = RUN) -> subprocess.CompletedProcess[str]:
-    """Run a verb in a process in which the packages of a folder are installed."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(home), *sys.path])}
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=home)
+def verbs(home: Path, *commands: list[object]) -> list[Result]:
+    """Run verbs where the packages of a folder are installed."""
+    return run_elsewhere(commands, home, home)
 
 
 def log_prob(home: Path, tokens: list[str], reach: int = 2) -> float:
@@ -83,29 +85,35 @@ def log_prob(home: Path, tokens: list[str], reach: int = 2) -> float:
     return sum(math.log(p(tuple(text[max(0, i - reach) : i]), text[i])) for i in range(1, len(text)))
 
 
-def test_a_model_of_a_plug_in_is_scored_as_its_formula_says(home: Path) -> None:
-    scored = verb(home, "score", "markov", "heldout", "--json")
-    found = [json.loads(line)["log_prob"] for line in scored.stdout.splitlines()]
-    expected = [log_prob(home, line.split()) for line in (home / "heldout").read_text().splitlines()]
-    assert found == pytest.approx(expected, rel=1e-4), scored.stderr
-
-
 def test_all_verbs_know_the_model_of_a_plug_in(home: Path) -> None:
-    measured = json.loads(verb(home, "evaluate", "markov", "heldout", "--json").stdout)
-    assert 1 < measured["perplexity"] < 40
-    assert verb(home, "generate", "markov", "the", "--seed", 1, "-n", 2).stdout.count("the") >= 2
-    compared = verb(home, "compare", "markov", "ngram", "--text", "heldout")
-    assert {"markov", "ngram"} <= set(re.findall(r"^\w+", compared.stdout, re.MULTILINE)), compared.stderr
-    mixed = verb(home, "mix", "markov", "ngram", "--tune", "heldout", "-o", "mixed")
-    assert mixed.returncode == 0, mixed.stderr
-    again = json.loads(verb(home, "evaluate", "mixed", "heldout", "--json").stdout)
-    assert again["perplexity"] <= measured["perplexity"] * 1.001
-    assert "yes" in verb(home, "verify", "mixed", "--distribution").stdout
-    served = verb(home, home / "markov", Path(__file__).parent / "features" / "serve", code=SERVE)
+    scored, measured, written, compared, mixed, again, verified, listed = verbs(
+        home,
+        ["score", "markov", "heldout", "--json"],
+        ["evaluate", "markov", "heldout", "--json"],
+        ["generate", "markov", "the", "--seed", 1, "-n", 2],
+        ["compare", "markov", "ngram", "--text", "heldout"],
+        ["mix", "markov", "ngram", "--tune", "heldout", "-o", "mixed"],
+        ["evaluate", "mixed", "heldout", "--json"],
+        ["verify", "mixed", "--distribution"],
+        ["plugins", "--json"],
+    )
+    expected = [log_prob(home, line.split()) for line in (home / "heldout").read_text().splitlines()]
+    assert [json.loads(line)["log_prob"] for line in scored.lines] == pytest.approx(expected, rel=1e-4), scored.err
+    assert 1 < measured.json["perplexity"] < 40
+    assert written.out.count("the") >= 2
+    assert {"markov", "ngram"} <= set(re.findall(r"^\w+", compared.out, re.MULTILINE)), compared.err
+    assert mixed.status == 0, mixed.err
+    assert again.json["perplexity"] <= measured.json["perplexity"] * 1.001
+    assert "yes" in verified.out
+    assert listed.json == [{"plugin": "markov", "brings": ["family markov", "verb train markov"], "problem": None}]
+
+
+def test_a_model_of_a_plug_in_is_served(home: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(home), *sys.path])}
+    command = [sys.executable, "-c", SERVE, home / "markov", Path(__file__).parent / "features" / "serve"]
+    served = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=home)
     assert served.stdout.splitlines()[-1:] == ["200"], served.stderr
     assert json.loads(served.stdout.splitlines()[0])["finish_reason"] in ("stop", "length")
-    listed = json.loads(verb(home, "plugins", "--json").stdout)
-    assert listed == [{"plugin": "markov", "brings": ["family markov", "verb train markov"], "problem": None}]
 
 
 def test_what_is_wrong_with_a_plug_in_is_told_in_a_line_and_all_else_works(home: Path, tmp_path: Path) -> None:
@@ -117,11 +125,15 @@ def test_what_is_wrong_with_a_plug_in_is_told_in_a_line_and_all_else_works(home:
     (tmp_path / "stranger.py").write_text("PLUGIN = 5\n")
     for name in ("broken", "taker", "stranger"):
         install(tmp_path, name, f"{name}:PLUGIN")
-    measured = verb(tmp_path, "evaluate", home / "ngram", home / "heldout")
-    assert (measured.returncode, measured.stderr) == (0, "")
-    refused = verb(tmp_path, "train", "markov", home / "text", "-o", "m")
-    assert refused.returncode == 2
-    notes = sorted(refused.stderr.splitlines()[:3])
+    measured, refused, unknown = verbs(
+        tmp_path,
+        ["evaluate", home / "ngram", home / "heldout"],
+        ["train", "markov", home / "text", "-o", "m"],
+        ["evaluate", home / "markov", home / "heldout"],
+    )
+    assert (measured.status, measured.err) == (0, "")
+    assert refused.status == 2
+    notes = sorted(refused.err.splitlines()[:3])
     assert notes[0].startswith("note: the plug-in broken is left out: broken:PLUGIN cannot be imported: ModuleNotFound")
     assert notes[1].startswith(
         "note: the plug-in stranger is left out: stranger:PLUGIN is of type int; expected a chainrule"
@@ -129,10 +141,9 @@ def test_what_is_wrong_with_a_plug_in_is_told_in_a_line_and_all_else_works(home:
     assert notes[2] == (
         "note: the plug-in taker is left out: it brings the verb score, which chainrule has; choose another name"
     )
-    unknown = verb(tmp_path, "evaluate", home / "markov", home / "heldout")
-    assert "family 'markov' is not known to this version" in unknown.stderr
-    assert "the plug-in that brings it" in unknown.stderr
-    assert "UserWarning" not in unknown.stderr
+    assert "family 'markov' is not known to this version" in unknown.err
+    assert "the plug-in that brings it" in unknown.err
+    assert "UserWarning" not in unknown.err
 
 
 def test_a_row_of_a_plug_in_that_names_nothing_is_told_in_a_line(tmp_path: Path) -> None:
@@ -143,13 +154,12 @@ def test_a_row_of_a_plug_in_that_names_nothing_is_told_in_a_line(tmp_path: Path)
     (tmp_path / "words.py").write_text("from chainrule.kinds import Plugin\nPLUGIN = Plugin(verbs=['x'])\n")
     for name in ("holes", "words"):
         install(tmp_path, name, f"{name}:PLUGIN")
-    called = verb(tmp_path, "hole")
-    *_, message = called.stderr.splitlines()
-    assert called.returncode == 1
+    called, listed = verbs(tmp_path, ["hole"], ["plugins"])
+    *_, message = called.err.splitlines()
+    assert called.status == 1
     assert message.startswith("chainrule: holes:nothing, of a plug-in, cannot be imported: AttributeError: ")
-    listed = verb(tmp_path, "plugins")
-    assert listed.returncode == 0, listed.stderr
-    assert "words:PLUGIN has a row that is none of its table" in listed.stdout
+    assert listed.status == 0, listed.err
+    assert "words:PLUGIN has a row that is none of its table" in listed.out
 
 
 def test_the_page_on_plug_ins_has_the_code_of_this_one() -> None:
