@@ -35,7 +35,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=20,
+    max_examples=10,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.register_profile("thorough", settings.get_profile("chainrule"), max_examples=50)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from chainrule.protocol import LanguageModel
 
 CLOSE = 1e-4
-VARIANTS = [name for name in MODELS if re.search(", | given |paragraphs|part of a mixture", name)]
+_OF_A_KIND = r", | given |paragraphs|part of a mixture| that learns|LSTM with | of (Luong|Bahdanau)|reads several"
+VARIANTS = [name for name in MODELS if re.search(_OF_A_KIND, name)]
 QUICK = [*(MODELS.keys() - VARIANTS), *VARIANTS[::4]]
 
 

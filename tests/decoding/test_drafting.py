@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_networks import DOCUMENT_NETWORKS, MODERN, STREAM_NETWORKS, VOCABULARY_SIZE, random_network, small
+from samples import examples
 
 import chainrule
 from chainrule.decoding.config import GREEDY, SamplingConfig
@@ -153,7 +154,7 @@ SHAPES = [
 ]
 
 
-@settings(max_examples=30)
+@examples(1.5)
 @given(
     CONFIGS,
     DRAFTERS,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_networks import MODERN, VOCABULARY_SIZE, pair, random_model, random_network, random_pair, small
 from samples import examples
@@ -164,7 +164,7 @@ def test_a_convolution_of_one_place_knows_where_it_is_when_another_row_ends() ->
 
 
 @pytest.mark.parametrize("family", BIDIRECTIONAL)
-@settings(max_examples=10)
+@examples(0.5)
 @given(data=st.data(), lengths=LENGTHS, seed=SEEDS)
 def test_any_network_of_both_sides_reads_a_text_with_one_token_masked(
     family: str, data: st.DataObject, lengths: list[int], seed: int

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import smoothing_oracles as naive
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracles import BEGIN, END, UNKNOWN, random_documents, stream_of
+from samples import examples
 
 from chainrule.base import threads as base_threads
 from chainrule.errors import EstimationError, SettingError
@@ -91,7 +92,7 @@ def check(documents: list[list[int]], config: NGramConfig, prob_of: Callable[[na
 
 
 @pytest.mark.parametrize("name", ORACLES)
-@settings(max_examples=25)
+@examples(1)
 @given(data=st.data())
 def test_tiny_texts_are_smoothed_as_by_the_formulas(name: str, data: st.DataObject) -> None:
     words = st.sampled_from([UNKNOWN, A, B, C, 6]) if data.draw(st.booleans()) else st.sampled_from([A, B])

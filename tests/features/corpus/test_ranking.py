@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from samples import examples
 
 import chainrule
 from chainrule.errors import SettingError, TextError
@@ -40,7 +41,7 @@ def test_scores_by_hand() -> None:
     assert index.scores(query, config).tolist() == pytest.approx(mercer)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(1.5)
 @given(st.lists(st.lists(st.integers(3, 9), max_size=6), min_size=1, max_size=5), st.sampled_from([0.3, 0.9]))
 def test_the_models_of_documents_sum_to_one(documents: list[list[int]], share: float) -> None:
     if not any(documents):

