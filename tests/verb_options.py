@@ -13,6 +13,7 @@ from chainrule.features.vectors.learning.config import VectorsConfig
 from chainrule.features.vision.network.config import ResNetLabelling, ViTLabelling
 from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
 from chainrule.training.config import ClassifierTrainingConfig, FineTuningConfig, TrainingConfig
+from chainrule.verbs.training.options import TeacherOptions
 
 NETWORKS = configs_of(CAUSAL_NETWORK)
 BIDIRECTIONAL = configs_of(MASKED_MODEL)
@@ -41,6 +42,7 @@ NETWORK = (
     | READING
     | MIXING
 )
+TEACHER = {flag(each.name) for each in fields(TeacherOptions)}
 TRAINING = {flag(each.name) for each in fields(TrainingConfig)}
 VERBS = {
     **{
@@ -51,7 +53,7 @@ VERBS = {
             *(flag(each.name) for each in fields(config) if not is_rare(each)),
         }
         | ({"--preset"} if name in ("transformer", "masked") else set())
-        | ({"--residual-of"} if config in NETWORKS.values() else set())
+        | ({"--residual-of", *TEACHER} if config in NETWORKS.values() else set())
         for name, config in NETWORK_VERBS.items()
     },
     "train ngram": {"TEXTS", "--output", "--order", *TOKENIZER, "--prune", "--interpolate-unigrams", "--smoothing"}
@@ -127,7 +129,7 @@ VERBS = {
     | {"--also", "--entropy", "--frequencies", "--previous", "--word-entropy", "--convention"}
     | READING,
     "adapt": {"MODEL", "TEXTS", "--output", "--valid", "--resume", "--markers", "--overwrite", "--json"}
-    | {"--lora", "--lora-alpha", "--lora-layers", "--preferred", "--beta"}
+    | {"--lora", "--lora-alpha", "--lora-layers", "--preferred", "--beta", *TEACHER}
     | READING
     | MIXING
     | TRAINING,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -234,16 +234,16 @@ def _ascending(banned: tuple[int, ...], vocabulary_size: int) -> Int32[ndarray, 
     return banned_ids.astype(np.int32)
 
 
-def rows_after(
-    model: LanguageModel[Any], stream: Int32[ndarray, " T"], positions: Int64[ndarray, " R"], reach: int
-) -> Float32[ndarray, "R V"]:
-    """Return the distributions at some positions of a text, of a model that looks `reach` tokens back."""
+def state_after(
+    model: LanguageModel[State], stream: Int32[ndarray, " T"], positions: Int64[ndarray, " R"], reach: int
+) -> State:
+    """Return the state before some positions of a text, of a model that looks `reach` tokens back."""
     back = positions[:, None] + np.arange(-reach, 0)
     read = np.where(back < 0, END, stream[np.maximum(back, 0)]).astype(np.int32)  # (R, reach)
     state = model.select(model.start([np.empty(0, np.int32)]), np.zeros(len(positions), np.int32))
     for tokens in read.T:
         state = model.advance(state, np.ascontiguousarray(tokens))
-    return model.next_log_probs(state)
+    return state
 
 
 def check_log_probs(log_probs: Float32[ndarray, " T"] | Float32[ndarray, "B V"]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.base.distributions import rows_after
+from chainrule.base.distributions import state_after
 from chainrule.errors import SettingError
 from chainrule.protocol import BEGIN, END
 
@@ -84,7 +84,8 @@ class KnownRows:
             folds = np.searchsorted(self.bounds, positions, side="right") - 1
         for fold in np.unique(folds).tolist():
             own = np.flatnonzero(folds == fold)
-            rows[own] = rows_after(self.models[fold], self.stream, positions[own], self.reach)
+            state = state_after(self.models[fold], self.stream, positions[own], self.reach)
+            rows[own] = self.models[fold].next_log_probs(state)
         return as_known(rows)
 
 
@@ -94,10 +95,17 @@ class DocumentRows:
     Documents are read from their beginning, side by side, one token at a time, as `start` and `advance` read them.
     """
 
-    def __init__(self, stream: Int32[ndarray, " T"], model: LanguageModel[Any]) -> None:
-        """Find where the documents begin. Raises SettingError where a document is too long for that."""
+    def __init__(self, stream: Int32[ndarray, " T"], model: LanguageModel[Any], piece: int | None = None) -> None:
+        """Find where the documents begin. Raises SettingError where a document is too long for that.
+
+        piece: longer documents are read in pieces of this many tokens, each as a document.
+        """
         self._stream, self._model = np.asarray(stream), model
         self._begins = np.concatenate([[0], np.flatnonzero(self._stream == END) + 1])
+        if piece is not None:
+            ends = np.append(self._begins[1:], self._stream.size).tolist()
+            spans = zip(self._begins.tolist(), ends, strict=True)
+            self._begins = np.concatenate([range(first, max(end, first + 1), piece) for first, end in spans])
         longest = int(np.diff(np.append(self._begins, self._stream.size)).max())
         if longest > MAX_DOCUMENT:
             raise SettingError(

@@ -282,14 +282,14 @@ def _normalised(log_probs: Float32[ndarray, "R V"]) -> Float32[ndarray, "R V"]:
     return log_probs
 
 
+@torch.inference_mode()  # which ends at each yield, so that several models can be read in turns
 def _hidden_alone(
     network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
 ) -> Iterator[Float[Tensor, "part D"]]:
     """Yield the hidden states of `_hidden_in_order`, with the bits that each text has by itself: see
     `_packed_passes`.
     """
-    with torch.inference_mode():
-        most = FEW if network.packs_texts() else 0
+    most = FEW if network.packs_texts() else 0
     for is_short, some in groupby(pieces, lambda piece: piece.end - piece.begin <= most):
         if is_short:
             for batch, texts in _packed_passes(network, rows, [*some]):
@@ -297,9 +297,8 @@ def _hidden_alone(
             continue
         for piece in some:
             tokens = _tensor(network, inputs_of(rows, piece)[None])
-            with torch.inference_mode():
-                for part, hidden in _hidden_parts(network, tokens):
-                    yield hidden[0, max(0, piece.first - piece.begin - (part.start or 0)) :]
+            for part, hidden in _hidden_parts(network, tokens):
+                yield hidden[0, max(0, piece.first - piece.begin - (part.start or 0)) :]
 
 
 @torch.inference_mode()
@@ -337,6 +336,7 @@ def _packed(pieces: Sequence[Piece], together: int) -> Iterator[list[Piece]]:
         yield batch
 
 
+@torch.inference_mode()
 def _hidden_in_order(
     network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
 ) -> Iterator[Float[Tensor, "part D"]]:
@@ -345,14 +345,13 @@ def _hidden_in_order(
 
     def read() -> Iterator[Float[Tensor, "part D"]]:
         tokens = _tensor(network, pad([inputs_of(rows, piece) for piece in batch], END))
-        with torch.inference_mode():
-            parts = _hidden_parts(network, tokens)
-            if len(batch) == 1:
-                [piece] = batch
-                before = piece.first - piece.begin
-                yield from (hidden[0, max(0, before - (part.start or 0)) :] for part, hidden in parts)
-                return
-            whole = torch.cat([hidden for _, hidden in parts], 1)
+        parts = _hidden_parts(network, tokens)
+        if len(batch) == 1:
+            [piece] = batch
+            before = piece.first - piece.begin
+            yield from (hidden[0, max(0, before - (part.start or 0)) :] for part, hidden in parts)
+            return
+        whole = torch.cat([hidden for _, hidden in parts], 1)
         for hidden, piece in zip(whole, batch, strict=True):
             yield hidden[piece.first - piece.begin : piece.end - piece.begin]
 

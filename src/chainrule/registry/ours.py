@@ -21,6 +21,7 @@ ROWS = (
     ("count", "together", Lazy("chainrule.features.vectors.shell_count:COUNT")),
     ("train ngram", "spark", Lazy("chainrule.features.spark.shell:TRAIN")),
     ("complete", "typing", Lazy("chainrule.features.correct.shell_typing:TypingOptions")),
+    ("train", "teacher", Lazy("chainrule.features.distillation.teachers:Teachers")),
     ("adapt", "preferred", Lazy("chainrule.features.preferences.train:train_on_preferences")),
     ("adapt shell", "preferred", Lazy("chainrule.features.preferences.shell:adapt_to_preferences")),
     ("attention", "conditional", Lazy("chainrule.features.seq2seq.attend:attend_pair")),

@@ -176,7 +176,9 @@ class StreamOptions:
 
     origin: where the ids came from; a run resumes only if it is the same. vectors: those to initialise the embedding
     with. begins_word: whether a token begins a word, for masks of whole words. start: a network with the same settings,
-    whose weights training starts from. known: the distribution that the network learns the residual of.
+    whose weights training starts from. known: the distribution that the network learns the residual of. teacher: a loss
+    in place of the cross-entropy, of a full output: a function of positions of the text, logits and targets, which
+    overwrites the logits with the gradient.
     """
 
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -186,4 +188,5 @@ class StreamOptions:
     begins_word: Bool[ndarray, " vocab"] | None = None
     start: Network | None = None
     known: KnownDistribution | None = None
+    teacher: Callable[[Int64[ndarray, " R"], Tensor, Tensor], Tensor] | None = None
     adapter: AdapterConfig | None = None

@@ -320,7 +320,8 @@ def with_size(
         return ChosenSize(replace(config, **{name: kept[name] for name in names if name in kept}))
     tried = replace(options, training=training, validation=None, vectors=None, start=None)
     notes: list[str] = []
-    if "output" in names and vocabulary_size > _LARGE_VOCABULARY and options.known is None:
+    needs_logits = options.known is not None or options.teacher is not None
+    if "output" in names and vocabulary_size > _LARGE_VOCABULARY and not needs_logits:
         with suppress(SettingError):
             config = replace(config, output="adaptive")
             notes.append(f"output='adaptive', since there are {vocabulary_size:,} tokens")

@@ -30,6 +30,7 @@ from chainrule.cli.shared.options import (
     flag,
     flags_of,
     given_settings,
+    refuse,
     tokenizer_of,
     with_defaults,
 )
@@ -60,7 +61,7 @@ from chainrule.neural.config import MaskedConfig, TransformerConfig, settings_of
 from chainrule.neural.config import preset as preset_named
 from chainrule.text.tokenization.config import TokenizerConfig
 from chainrule.training.config import AdapterConfig, TrainingConfig, differences
-from chainrule.verbs.training.options import AdaptOptions, TrainOptions
+from chainrule.verbs.training.options import AdaptOptions, TeacherOptions, TrainOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +83,7 @@ MaskedPreset = Annotated[
     ),
 ]
 ResidualOf = Annotated[str | None, flag(TrainOptions, "residual_of")]
+TeacherFlags = Flags[TeacherOptions]
 
 
 @Parameter(name="*")
@@ -109,6 +111,7 @@ def transformer(
     network: Flags[TransformerConfig] = NO_FLAGS,
     beginning: VectorFlags = NO_FLAGS,
     residual_of: ResidualOf = None,
+    teacher: TeacherFlags = NO_FLAGS,
     tokenizer: TokenizerFlags = NO_FLAGS,
     run: RunFlags = DEFAULT_RUN,
 ) -> None:
@@ -123,7 +126,7 @@ def transformer(
     continues after Ctrl-C, or after the process was killed.
     """
     config = preset_named(preset, **given_settings(network))
-    _train(texts, config, output, run, tokenizer, beginning, residual_of=residual_of)
+    _train(texts, config, output, run, tokenizer, beginning, residual_of=residual_of, teacher=teacher)
 
 
 def masked(
@@ -162,11 +165,12 @@ def network_verb(name: str, config: Any, *, is_causal: bool) -> Callable[..., No
         network: Any = NO_FLAGS,
         beginning: VectorFlags = NO_FLAGS,
         residual_of: ResidualOf = None,
+        teacher: TeacherFlags = NO_FLAGS,
         tokenizer: TokenizerFlags = NO_FLAGS,
         run: RunFlags = DEFAULT_RUN,
     ) -> None:
         settings = config(**given_settings(network))
-        _train(texts, settings, output, run, tokenizer, beginning, residual_of=residual_of)
+        _train(texts, settings, output, run, tokenizer, beginning, residual_of=residual_of, teacher=teacher)
 
     def train_other(
         *texts: Annotated[TextFiles, Parameter(required=False)],
@@ -205,6 +209,7 @@ def adapt(
     adapter: Flags[AdapterConfig] = NO_FLAGS,
     preferred: Annotated[str | None, flag(AdaptOptions, "preferred")] = None,
     beta: Annotated[float, flag(AdaptOptions, "beta"), Needs("preferred")] = 0.1,
+    teacher: TeacherFlags = NO_FLAGS,
     run: RunFlags = DEFAULT_RUN,
 ) -> None:
     """Continue training a network, on other text.
@@ -226,6 +231,7 @@ def adapt(
 
     adapters = adapter_of(AdapterConfig(**given_settings(adapter)))
     if preferred is not None:
+        refuse(given_settings(teacher), "is for a text, not for --preferred")
         rows("adapt shell")["preferred"].get()(model, texts, preferred, beta, output, run, adapters)
         return
     config = network_config_of(model)
@@ -235,7 +241,7 @@ def adapt(
         document = source.reading.document if isinstance(source, Corpus) else "tree"
         run = replace(run, reading=run.reading.with_document(document))
     tokenizer = with_defaults(TokenizerConfig, NO_FLAGS, kind=str(model))
-    _train(texts, config, output, run, tokenizer, NO_FLAGS, start=model, adapter=adapters)
+    _train(texts, config, output, run, tokenizer, NO_FLAGS, start=model, adapter=adapters, teacher=teacher)
 
 
 def _train(
@@ -249,6 +255,7 @@ def _train(
     start: Path | None = None,
     adapter: AdapterConfig | None = None,
     residual_of: str | None = None,
+    teacher: TeacherFlags = NO_FLAGS,
 ) -> None:
     from chainrule.models.families.table import family_of
     from chainrule.training.checkpoint import is_first_process, remove_checkpoints
@@ -262,10 +269,11 @@ def _train(
         run = replace(run, reading=run.reading.with_document(run.reading.of_document or "tree"))
     source, training = run.mixing.source(texts, run.reading, [run.valid]), given_settings(run.training)
     initial, learner = VectorOptions(**given_settings(beginning)), tokenizer_of(tokenizer)
+    teachers = TeacherOptions(**given_settings(teacher))
     continues = continues_run(output, resume=run.resume, overwrite=run.overwrite)
 
     def other_changes(before: dict[str, Any]) -> list[str]:
-        now: dict[str, object] = {"vectors": initial.name, "residual_of": residual_of}
+        now: dict[str, object] = {"vectors": initial.name, "residual_of": residual_of, **teachers.teacher_record}
         changed = differences({name: before.get(name) for name in now}, now)
         adapted = before.get("adapter", {}).get("settings", {})
         changed += differences(adapted, {} if adapter is None else asdict(adapter))
@@ -302,6 +310,7 @@ def _train(
                 adapter=adapter,
                 residual_of=residual_of,
                 **initial.given,
+                **teachers.given,
                 **options,
             )
         if not is_first_process():

@@ -20,6 +20,7 @@ from chainrule.drawing.plots import Axis, Line, Plot
 from chainrule.errors import SettingError
 from chainrule.evaluation.measurement import NO_DISTRIBUTION, group_name
 from chainrule.evaluation.resampling import Difference, difference
+from chainrule.features.compare.kept import kept_of
 from chainrule.training.reports import is_untrained
 
 if TYPE_CHECKING:
@@ -288,6 +289,7 @@ class Comparison:
         lines += [
             f"{contender.name}: {note}" for contender in self.contenders for note in contender.measurement.notes()
         ]
+        lines += map(str, kept_of(self.contenders))
         if not all(contender.measurement.is_distribution for contender in self.contenders):
             lines.append(f"* {NO_DISTRIBUTION}")
         if self._reading_on():
@@ -311,15 +313,17 @@ class Comparison:
     def as_json(self) -> list[dict[str, Any]]:
         """Return a row for each model for JSON; null for figures that are infinite, unknown or do not apply.
 
-        `spread` is that of the models of its configuration, and the same in all their rows.
+        `spread` is that of the models of its configuration, and the same in all their rows. `kept`: what it keeps
+        of its teachers.
         """
-        spreads = self._spreads()
+        spreads, kept = self._spreads(), kept_of(self.contenders)
         return [
             {
                 **contender.cost(),
                 "to_best": gap and _as_json(gap),
                 "spread": _spread_as_json(spreads.get(_group(contender)), contender.name),
                 **contender.measurement.as_json(),
+                "kept": [{**row._asdict(), "share": row.share} for row in kept if row.student == contender.name],
                 "by_position": _rows(contender.measurement.by_position),
                 "by_frequency": _rows(contender.measurement.by_frequency),
                 "level": contender.level,

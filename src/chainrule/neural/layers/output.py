@@ -7,7 +7,7 @@ Legend: *shape positions of any shape, R positions, D width, V vocabulary.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -35,6 +35,7 @@ class KnownLogProbs(NamedTuple):
     exponent: Tensor
 
 
+IntoGradient: TypeAlias = "Callable[[slice, Tensor, Tensor], Tensor]"  # of positions, their logits and their targets
 NEAR = 1 << 18  # logits that go through the softmax at once, so that they stay in the processor's cache
 HELD = 1 << 22  # logits that are computed at once on a processor
 HELD_ON_DEVICE = 1 << 27  # both these and NEAR on an accelerator, which needs large blocks
@@ -51,13 +52,14 @@ def cross_entropy(
     weights: Float[Tensor, " R"] | None = None,
     cap: float | None = None,
     known: KnownLogProbs | None = None,
+    taught: IntoGradient | None = None,
 ) -> Float32[Tensor, ""]:
     """Return the sum over all positions of -log softmax(W h + b)[target], in nats.
 
     bias: -inf for tokens without a probability. smoothing: the share of each target that is spread evenly over all
     tokens that have a probability (Szegedy et al. 2016, section 7). weights: (R,), of the positions; None if all are 1.
-    cap: as for `FullSoftmax`. known: a distribution beside the logits. Raises SettingError where there is smoothing and
-    one of these.
+    cap: as for `FullSoftmax`. known: a distribution beside the logits. taught: computes another loss in training,
+    without weights. Raises SettingError where there is smoothing and a cap or a known distribution.
     """
     if smoothing and cap is not None:
         raise SettingError("label_smoothing does not work with logits that are capped; leave it out")
@@ -71,7 +73,7 @@ def cross_entropy(
     if torch.is_grad_enabled():
         rows, exponent = (None, None) if known is None else known
         loss: Tensor = _InBlocks.apply(  # type: ignore[no-untyped-call]
-            hidden, weight, bias, targets, weights, cap, rows, exponent
+            hidden, weight, bias, targets, weights, cap, rows, exponent, taught
         )
         return loss
     total = torch.zeros((), device=hidden.device)
@@ -123,6 +125,7 @@ class _InBlocks(torch.autograd.Function):
         cap: float | None,
         rows: Callable[[slice], Tensor] | None,
         exponent: Tensor | None,
+        taught: IntoGradient | None,
     ) -> Tensor:
         by_exponent = None if exponent is None else torch.zeros_like(exponent)
         by_weight = torch.zeros_like(weight, dtype=torch.float32) if ctx.needs_input_grad[1] else None
@@ -144,12 +147,12 @@ class _InBlocks(torch.autograd.Function):
                 if cap is not None:
                     exact = softly_capped(exact, cap)
                     slopes = 1 - (exact / cap).clamp(-1, 1).square()
-                known = None
-                if rows is not None and exponent is not None:
-                    begin = block.start + near.start
-                    known = rows(slice(begin, begin + len(exact)))
+                span = slice(block.start + near.start, block.start + near.start + len(exact))
+                known = None if rows is None else rows(span)
+                if known is not None and exponent is not None:
                     exact += known * exponent
-                total += _into_gradient(exact, wanted[near], None if counts is None else counts[near])
+                own = None if counts is None else counts[near]
+                total += taught(span, exact, wanted[near]) if taught else into_gradient(exact, wanted[near], own)
                 if known is not None and by_exponent is not None:
                     by_exponent += (exact * known).sum()
                 if slopes is not None:
@@ -161,21 +164,20 @@ class _InBlocks(torch.autograd.Function):
             if by_weight is not None:
                 by_weight += logits.t() @ low_hidden[block]
         ctx.save_for_backward(by_hidden[: len(hidden)], by_weight, by_bias, by_exponent)
-        ctx.dtypes = weight.dtype, None if bias is None else bias.dtype
+        ctx.dtypes = [None if one is None else one.dtype for one in (weight, bias, exponent)]
         return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        [gradient], (by_hidden, by_weight, by_bias, by_exponent) = gradients, ctx.saved_tensors
-        dtype, bias_dtype = ctx.dtypes
-        by_bias = None if by_bias is None else (by_bias * gradient).to(bias_dtype)
-        by_exponent = None if by_exponent is None else by_exponent * gradient
-        by_weight = None if by_weight is None else (by_weight * gradient).to(dtype)
-        return by_hidden * gradient, by_weight, by_bias, None, None, None, None, by_exponent
+        [gradient], (by_hidden, *others) = gradients, ctx.saved_tensors
+        by_weight, by_bias, by_exponent = (
+            None if one is None else (one * gradient).to(dtype) for one, dtype in zip(others, ctx.dtypes, strict=True)
+        )
+        return by_hidden * gradient, by_weight, by_bias, None, None, None, None, by_exponent, None
 
 
-def _into_gradient(
-    logits: Float32[Tensor, "R V"], targets: Int64[Tensor, " R"], weights: Float[Tensor, " R"] | None
+def into_gradient(
+    logits: Float32[Tensor, "R V"], targets: Int64[Tensor, " R"], weights: Float[Tensor, " R"] | None = None
 ) -> Float32[Tensor, ""]:
     """Return the sum of the losses; overwrites the logits with the gradient with respect to them."""
     peaks = logits.amax(1, keepdim=True)
@@ -260,16 +262,16 @@ class FullSoftmax(nn.Module):
         label_smoothing: float = 0.0,
         weights: Float[Tensor, "*shape"] | None = None,
         known: KnownLogProbs | None = None,
+        taught: IntoGradient | None = None,
     ) -> Float32[Tensor, ""]:
-        """Implement `Output.loss`. known: a distribution beside the logits, at the flat positions."""
+        """Implement `Output.loss`. known, taught: as for `cross_entropy`, at the flat positions."""
         flat, ids = self._transformed(hidden).flatten(0, -2), targets.flatten()
         counts = None if weights is None else weights.flatten()
         shift = self.shift
         if self.ends:  # further training uses a single token that ends texts
             shift = shift.index_fill(0, torch.tensor(self.ends, device=shift.device), -torch.inf)
-        return cross_entropy(
-            flat, self.weight, shift, ids, smoothing=label_smoothing, weights=counts, cap=self.cap, known=known
-        )
+        own = (flat, self.weight, shift, ids)
+        return cross_entropy(*own, smoothing=label_smoothing, weights=counts, cap=self.cap, known=known, taught=taught)
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """Implement `Output.log_probs`."""

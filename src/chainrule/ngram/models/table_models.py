@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chainrule.base.arguments import check_tokens
-from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs, rows_after
+from chainrule.base.distributions import NAN_MESSAGE, NOTHING_TO_DRAW_MESSAGE, check_draw, check_log_probs, state_after
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.compact.query_kernels import OPEN, SIZE, open_rows, spell_out
 from chainrule.ngram.compact.query_kernels import advance as advance_compact
@@ -89,7 +89,7 @@ class TrieModel(StreamScorer):
         check_tokens(stream, self.vocabulary_size)
         for begin in range(0, len(stream), size):
             positions = np.arange(begin, min(begin + size, len(stream)))
-            yield rows_after(self, stream, positions, self.order - 1)
+            yield self.next_log_probs(state_after(self, stream, positions, self.order - 1))
 
     def log_probs_of(
         self, state: Contexts, rows: Int32[ndarray, " pairs"], tokens: Int32[ndarray, " pairs"]

@@ -7,7 +7,7 @@ sampling, a network reads some of its own predictions (Williams and Zipser 1989;
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.config import NetworkConfig
-    from chainrule.neural.layers.output import Output
+    from chainrule.neural.layers.output import FullSoftmax, Output
     from chainrule.neural.network import Network
     from chainrule.training.job import (
         KnownDistribution,
@@ -132,7 +132,7 @@ def next_token_job(
         vocabulary_size,
         config,
         options,
-        lambda network, setup: NextToken(network, setup, stream, options.validation),
+        lambda network, setup: NextToken(network, setup, stream, options.validation, teacher=options.teacher),
     )
 
 
@@ -160,16 +160,17 @@ class NextToken:
         validation: Validation | None,
         known: KnownDistribution | None = None,
         exponent: Tensor | None = None,
+        teacher: Callable[[Int64[ndarray, " R"], Tensor, Tensor], Tensor] | None = None,
     ) -> None:
         """Prepare the batches.
 
-        known, exponent: a distribution beside the network's logits; see `objectives/residual.py`. Raises SettingError
-        if a batch cannot be divided among processes and parts.
+        known, exponent: a distribution beside the network's logits; see `objectives/residual.py`. teacher: as in
+        `StreamOptions`. Raises SettingError if a batch cannot be divided among processes and parts.
         """
         training, batch, length = setup.training, setup.recipe.batch, row_length(network.config, setup.training)
         setup.processes.check_batch(batch, training.accumulate)
         self.network, self.setup, self.validation = network, setup, validation
-        self.known, self.exponent = known, exponent
+        self.known, self.exponent, self.teacher = known, exponent, teacher
         self.validates_on = network.encoder.context is None  # the state is carried, as evaluation does
         has_cache = isinstance(network.encoder.start(1), Cache)  # which takes no gradients
         self.carries = self.validates_on and not has_cache
@@ -215,6 +216,9 @@ class NextToken:
         hidden, state = forward(inputs, state)
         self.states[number] = in_float32(detach(state)) if self.carries else None
         known = None if self.known is None else self._beside(self.known.training, positions.numpy())
+        if self.teacher is not None:
+            flat, taught, output = positions.numpy().reshape(-1), self.teacher, cast("FullSoftmax", self.network.output)
+            return output.loss(hidden, targets, taught=lambda span, *rows: taught(flat[span], *rows))
         return loss_of(self.network, hidden, targets, known, label_smoothing=training.label_smoothing)
 
     def _beside(

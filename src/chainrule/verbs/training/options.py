@@ -5,8 +5,9 @@ The model and its text are options, too; they stand first, and need no names.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import KW_ONLY, dataclass, fields
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 from chainrule.base.options import Options, changed, option
 from chainrule.models.run_options import MemoryOptions, RunOptions, TokenOptions, VectorOptions
@@ -15,7 +16,6 @@ from chainrule.training.config import AdapterConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from os import PathLike
 
     from _typeshed import DataclassInstance
 
@@ -44,8 +44,37 @@ class TextRunOptions(RunOptions):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class TeacherOptions(Options):
+    """The models that a network learns from besides the text."""
+
+    teacher: int | AnyPath | Sequence[int | AnyPath] | None = option(
+        None,
+        "also learn from the probabilities of this model, with the same vocabulary (distillation); of several, from "
+        "their mean. A number is the order of an n-gram model, which is estimated from the training text in folds. Put "
+        "texts before it",
+        reads=tuple[str, ...],
+    )
+    teacher_weight: float = option(
+        0.5, "the share of the teacher in the loss; the text has the rest", above=0, most=1, needs="teacher"
+    )
+    teacher_temperature: float = option(
+        1.0, "the logarithms of both models' probabilities are divided by this", above=0, needs="teacher"
+    )
+    teacher_tokens: int = option(
+        32, "how many of the teacher's likeliest tokens are kept at each position", least=1, needs="teacher"
+    )
+
+    @property
+    def teacher_record(self) -> dict[str, Any]:
+        """Return what records say of the teachers; None of each option without one."""
+        names = [self.teacher] if isinstance(self.teacher, int | str | PathLike) else self.teacher
+        values = {field.name: getattr(self, field.name) if names else None for field in fields(TeacherOptions)}
+        return {**values, "teacher": [str(name) for name in names] if names else None}
+
+
 @dataclass(frozen=True)
-class AdaptOptions(AdapterConfig, TextRunOptions, BadRecordsOption):
+class AdaptOptions(AdapterConfig, TeacherOptions, TextRunOptions, BadRecordsOption):
     """The text, or the pairs, that a network is trained on further. model: the folder of the network."""
 
     model: AnyPath
@@ -64,7 +93,7 @@ class AdaptOptions(AdapterConfig, TextRunOptions, BadRecordsOption):
 
 
 @dataclass(frozen=True)
-class TrainOptions(MemoryOptions, TextRunOptions, VectorOptions, TokenOptions):
+class TrainOptions(MemoryOptions, TeacherOptions, TextRunOptions, VectorOptions, TokenOptions):
     """The model to train, the text, and how it is read."""
 
     source: Source | Paths

@@ -35,7 +35,7 @@ from chainrule.training.job import KnownDistribution
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from jaxtyping import Int32
+    from jaxtyping import Int32, Int64
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
@@ -68,22 +68,22 @@ class Known:
         return "ngram" if self.model is None else self.model.family
 
 
-def open_known(residual_of: int | NGramConfig | str | os.PathLike[str]) -> Known:
+def open_known(residual_of: int | NGramConfig | str | os.PathLike[str], setting: str = "residual_of") -> Known:
     """The order or the settings of an n-gram model to estimate, or a model that is given by its path.
 
-    Raises SettingError, ModelFormatError.
+    setting: the name of the option that has it. Raises SettingError, ModelFormatError.
     """
     if isinstance(residual_of, str) and residual_of.isdecimal():
         residual_of = int(residual_of)
     if isinstance(residual_of, int):
         return Known(str(residual_of), config=NGramConfig(order=residual_of))
     if not isinstance(residual_of, str | os.PathLike):
-        check_type("residual_of", residual_of, NGramConfig)
+        check_type(setting, residual_of, NGramConfig)
         return Known(str(residual_of), config=residual_of)
     model = load(residual_of)
     if not isinstance(model, CausalModel) or not model.is_distribution:
         raise SettingError(
-            f"{residual_of}: is a model of family {model.family!r}; residual_of takes a model that continues texts and "
+            f"{residual_of}: is a model of family {model.family!r}; {setting} takes a model that continues texts and "
             "whose probabilities sum to one, or the order of an n-gram model"
         )
     return Known(os.fspath(residual_of), model=model.merge())
@@ -124,15 +124,23 @@ def known_distribution(
         held_out += "" if isinstance(model, StreamScorer) else "; it reads each document from its beginning"
         return KnownDistribution(learned, held, held_out), model
     assert known.config is not None
-    bounds, models = fold_bounds(stream), []
-    for fold in range(FOLDS):
-        progress("estimating folds", fold, FOLDS + 1)
-        models.append(_estimate(without_fold(stream, bounds, fold), vocabulary_size, known.config))
-    progress("estimating folds", FOLDS, FOLDS + 1)
+    bounds, models = models_of_folds(stream, vocabulary_size, known.config, progress)
     model = _estimate(with_end(stream), vocabulary_size, known.config)
     rows = KnownRows(stream, models, model.order - 1, bounds)
     held_out = f"each of {FOLDS} folds of the training text is predicted by an n-gram model of the others"
     return KnownDistribution(rows, KnownRows(validation, [model], model.order - 1), held_out), model
+
+
+def models_of_folds(
+    stream: Stream, vocabulary_size: int, config: NGramConfig, progress: Progress
+) -> tuple[Int64[ndarray, " bounds"], list[Any]]:
+    """Return where the folds of a text begin and end, and an n-gram model of the others for each."""
+    bounds, models = fold_bounds(stream), []
+    for fold in range(FOLDS):
+        progress("estimating folds", fold, FOLDS + 1)
+        models.append(_estimate(without_fold(stream, bounds, fold), vocabulary_size, config))
+    progress("estimating folds", FOLDS, FOLDS + 1)
+    return bounds, models
 
 
 def _rows(model: LanguageModel[Any], stream: Stream) -> KnownRows | DocumentRows:
@@ -165,7 +173,7 @@ def _seems_seen(name: str, model: LanguageModel[Any], stream: Stream, validation
     if learned.size < _FEWEST:
         return None
     measured = ""
-    for part in _ngrams_in(model):
+    for part in ngrams_in(model):
         which = "it" if part is model else f"its {part.order}-gram model"
         nats, expected, is_less = _surprise(part, learned)
         compared = f"{nats:.2f} nats a token where its own distributions let one expect {expected:.2f}"
@@ -196,13 +204,13 @@ def _nats(model: LanguageModel[Any], sample: Stream) -> float:
     return -float(model.score_stream(sample).mean()) if sample.size >= _FEWEST else 0.0
 
 
-def _ngrams_in(model: Any) -> Iterator[Any]:
+def ngrams_in(model: Any) -> Iterator[Any]:
     """A model, if it is a `StreamScorer`; of a mixture, those in it."""
     own = model.model if isinstance(model, RescaledUnknown) else model
     if isinstance(own, StreamScorer):
         yield own
     for part in own.components.models if hasattr(own, "components") else ():
-        yield from _ngrams_in(part)
+        yield from ngrams_in(part)
 
 
 def _surprise(model: LanguageModel[Any], sample: Stream) -> tuple[float, float, bool]:

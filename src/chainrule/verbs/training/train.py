@@ -189,6 +189,7 @@ class _Request:
     memory: int | None
     on_plan: Callable[[DiskPlan], None]
     known: Known | None
+    teachers: Any
     adapter: AdapterConfig | None
 
     @property
@@ -216,9 +217,15 @@ def _request(options: TrainOptions) -> _Request:
     known = None if options.residual_of is None else open_known(options.residual_of)
     if known is not None and known.model is not None and as_config(tokenizer) == _DEFAULT:
         tokenizer = known.name if local_path(known.name).is_dir() else tokenizer
+    config, teachers = NGramConfig() if config is None else config, None
+    if options.teacher_record["teacher"] is not None:
+        teachers = rows("train")["teacher"].get()(options, config)
+        tokenizer = teachers.folder or tokenizer if as_config(tokenizer) == _DEFAULT else tokenizer
+    elif alone := [name for name in options.given if name.startswith("teacher_")]:
+        raise SettingError(f"{alone[0]} is for a teacher; set teacher, too")
     return _Request(
         source,
-        NGramConfig() if config is None else config,
+        config,
         as_config(tokenizer),
         options.training,
         None if options.validation is None else source_of(options.validation, document),
@@ -231,6 +238,7 @@ def _request(options: TrainOptions) -> _Request:
         as_bytes("memory", options.memory),
         options.on_plan or ignore_plan,
         known,
+        teachers,
         options.adapter,
     )
 
@@ -330,6 +338,9 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
         check_known(request.known, tokenizer, request.source.record["data"])
         validated = np.empty(0, np.int32) if kept is None else kept.stream
         known, base = known_distribution(request.known, stream, validated, size, progress)
+    teacher, learned_from = None, {}
+    if request.teachers is not None:
+        teacher, learned_from = request.teachers.read(tokenizer, request.source, stream, run.folder, progress)
     vectors = initial_vectors(request.vectors, tokenizer.vocabulary.tokens(), progress, fixed=request.fixed_vectors)
     options = StreamOptions(
         training=training,
@@ -341,18 +352,20 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
             "vectors": None if vectors is None else vectors.name,
             **({} if request.start is None else {"start": request.start}),
             **({} if request.known is None else {"residual_of": request.known.name}),
+            **({} if request.teachers is None else request.teachers.options.teacher_record),
         },
         start=request.network,
         vectors=vectors,
         begins_word=begins_word(tokenizer) if request.family.job == "fill" else None,
         known=known,
+        teacher=teacher,
         adapter=request.adapter,
     )
     config = request.family.resolved_for(request.config, tokenizer)
     model, learned = request.family.train(stream, size, config, progress, options=options, run=run)
     if request.adapter is not None and request.start is not None:
         learned |= adapter_record(model.network, request.adapter, request.start)
-    learned |= text.example(None if kept is None else kept.stream)
+    learned |= text.example(None if kept is None else kept.stream) | learned_from
     chosen = model.network.config  # sizes that were left open, too
     if request.known is None:
         return model, learned if chosen == config else {**learned, "settings": asdict(chosen)}
@@ -428,6 +441,8 @@ def adapt(options: AdaptOptions) -> Model:
     """
     network_config_of(Path(options.model))
     if options.preferred is not None:
+        if options.teacher_record["teacher"] is not None:
+            raise SettingError("preferred and teacher are both given; a teacher is for a text")
         with showing(options.progress) as progress:
             trained: Model = rows("adapt")["preferred"].get()(options, adapter_of(options), progress)
             return trained
