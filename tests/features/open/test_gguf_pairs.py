@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from tiny_models import PAIRS, shaken
-from tiny_tokenizers import SOURCES, TEXTS, unigrams
+from tiny_models import PAIRS, save, shaken
+from tiny_tokenizers import SOURCES, TEXTS, framed, unigrams
 
 import chainrule
-from chainrule import ModelFormatError, OutputError
+from chainrule import ModelFormatError, SettingError
 from chainrule.models.files.origin import TokenIdMap
 
 if TYPE_CHECKING:
@@ -106,10 +106,26 @@ def test_a_t5_becomes_the_folder_that_it_was_made_of(name: str, tmp_path: Path) 
     assert texts[0] == texts[1] == texts[2]
 
 
-def test_a_gguf_file_is_not_written(tmp_path: Path) -> None:
-    source = write(tmp_path / "tiny.gguf", shaken(PAIRS["t5"]))
-    with pytest.raises(OutputError, match=r"again\.gguf: a GGUF file holds a Transformer that continues texts"):
-        chainrule.convert(source, tmp_path / "again.gguf")
+@pytest.mark.filterwarnings("ignore:.*does not scale the tied output")
+@pytest.mark.parametrize("name", ["t5", "t5 1.1"])
+def test_a_gguf_file_is_written_as_llama_cpp_s_converter_writes_it(name: str, tmp_path: Path) -> None:
+    source, again = write(tmp_path / "tiny.gguf", build(name)), tmp_path / "again.gguf"
+    chainrule.convert(source, again)
+    theirs, ours = (gguf.GGUFReader(path) for path in (source, again))
+    tensors = {tensor.name: tensor.data for tensor in ours.tensors}
+    assert tensors.keys() == {tensor.name for tensor in theirs.tensors}
+    for tensor in theirs.tensors:
+        np.testing.assert_array_equal(tensors[tensor.name], tensor.data, err_msg=tensor.name)
+    for key, field in theirs.fields.items():
+        if key.startswith("t5."):
+            assert ours.fields[key].contents() == field.contents(), key
+    assert chainrule.load(again).write(SOURCES) == chainrule.load(source).write(SOURCES)
+
+
+def test_a_gguf_file_of_other_pairs_is_not_written(tmp_path: Path) -> None:
+    save(shaken(PAIRS["bart"]), tmp_path / "hf", framed("bart"))
+    with pytest.raises(SettingError, match=r"llama\.cpp has no bart"):
+        chainrule.convert(tmp_path / "hf", tmp_path / "x.gguf")
 
 
 LACKING = {  # a field or a tensor, under a name of the same length, and what is said of its lack

@@ -10,7 +10,7 @@ import gguf
 import numpy as np
 import pytest
 from tiny_files import write_gguf
-from tiny_models import CAUSAL, MASKED, save, shaken, tiny
+from tiny_models import CAUSAL, HYBRID, LATENT, MASKED, OF_MAMBA2, ROUTED, YARN, nemotron_h, save, shaken, tiny
 from tiny_tokenizers import TEXTS, byte_level, tokenizer_of, word_pieces
 
 import chainrule
@@ -23,8 +23,26 @@ AS_CONVERTED = ["llama3", "gemma", "qwen3", "gpt2", "gpt_neox", "falcon, new", "
 AS_CONVERTED += ["qwen3_5", "lfm2, unadjusted", "phi3, longrope", "granite", "gemma4, wide", "olmo3"]
 # Kinds for which the tests have no other converter.
 ALONE = ["arcee", "seed_oss", "nemotron", "ministral3", "olmoe", "granite 4", "granite 4, positions", "glm4_moe"]
-ALONE += ["falcon_mamba", "mistral", "nemotron_h, without experts", "smollm3", "command"]
-KINDS = {**CAUSAL, "command": CAUSAL["cohere"]}
+ALONE += ["falcon_mamba", "nemotron_h", "nemotron_h, experts", "smollm3", "command", "granite 4, experts"]
+ALONE += ["deepseek_v2", "deepseek_v3", "falcon_h1"]
+KINDS = {
+    **CAUSAL,
+    "command": CAUSAL["cohere"],
+    "olmoe": lambda: tiny("olmoe", num_experts=4, num_experts_per_tok=2, num_key_value_heads=4),
+    "nemotron_h": lambda: nemotron_h("M-*-"),
+    "nemotron_h, experts": lambda: nemotron_h("M*E"),
+    "granite 4, experts": lambda: tiny("granitemoehybrid", **OF_MAMBA2, **HYBRID, num_local_experts=4),
+    "deepseek_v3": lambda: tiny(
+        "deepseek_v3",
+        **LATENT,
+        **ROUTED,
+        q_lora_rank=6,
+        n_group=2,
+        rope_parameters={**YARN, "mscale": 0.9, "mscale_all_dim": 0.9},
+    ),
+    "deepseek_v2": lambda: tiny("deepseek_v2", **LATENT, **ROUTED, q_lora_rank=6, topk_method="greedy"),
+    "falcon_h1": CAUSAL["falcon_h1, norm last"],
+}
 
 
 def contents(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -33,6 +51,7 @@ def contents(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return {tensor.name: np.array(tensor.data) for tensor in reader.tensors}, fields
 
 
+@pytest.mark.filterwarnings("ignore:.*no windows of attention")
 @pytest.mark.parametrize("name", AS_CONVERTED)
 def test_a_file_is_what_llama_cpp_s_converter_makes(name: str, tmp_path: Path) -> None:
     theirs = shaken(CAUSAL[name])
@@ -53,6 +72,42 @@ def test_a_file_is_what_llama_cpp_s_converter_makes(name: str, tmp_path: Path) -
         "tokenizer.ggml.unknown_token_id",
         "gpt-oss.attention.sliding_window_pattern",  # which llama.cpp knows
     }
+
+
+def test_keys_and_values_of_latent_attention_are_apart_by_head(tmp_path: Path) -> None:
+    """As llama.cpp multiplies them: keys by what the heads share, (H, r, k), and values from it, (H, v, r)."""
+    theirs = shaken(KINDS["deepseek_v3"])
+    chainrule.convert(save(theirs, tmp_path / "hf"), tmp_path / "x.gguf")
+    found, fields = contents(tmp_path / "x.gguf")
+    rows = theirs.model.layers[0].self_attn.kv_b_proj.weight.detach().numpy().reshape(4, 6 + 5, 10)
+    np.testing.assert_array_equal(found["blk.0.attn_k_b.weight"], rows[:, :6].transpose(0, 2, 1))
+    np.testing.assert_array_equal(found["blk.0.attn_v_b.weight"], rows[:, 6:])
+    assert fields["deepseek2.rope.scaling.yarn_log_multiplier"] == pytest.approx(0.09)
+    assert fields["deepseek2.attention.key_length"] == 10 + 4
+
+
+def test_factors_of_falcon_h1_are_in_its_weights(tmp_path: Path) -> None:
+    theirs = shaken(KINDS["falcon_h1"])
+    chainrule.convert(save(theirs, tmp_path / "hf"), tmp_path / "x.gguf")
+    found, _ = contents(tmp_path / "x.gguf")
+    layer, config = theirs.model.layers[0], theirs.config
+    keys = layer.self_attn.k_proj.weight.detach().numpy() * config.attention_in_multiplier**2 * config.key_multiplier
+    np.testing.assert_allclose(found["blk.0.attn_k.weight"], keys, rtol=1e-6)
+    steps = layer.mamba.in_proj.weight.detach().numpy()[-4:] * config.ssm_in_multiplier * config.ssm_multipliers[4]
+    np.testing.assert_allclose(found["blk.0.ssm_in.weight"][-4:], steps, rtol=1e-6)
+
+
+def test_windows_that_llama_cpp_ignores_are_named(tmp_path: Path) -> None:
+    model = chainrule.load(save(shaken(CAUSAL["mistral"]), tmp_path / "hf"))
+    with pytest.warns(UserWarning, match="no windows of attention for llama: after 5 tokens"):
+        model.save(tmp_path / "x.gguf")
+    np.testing.assert_allclose(chainrule.load(tmp_path / "x.gguf").score(TEXTS), model.score(TEXTS), rtol=1e-5)
+
+
+def test_logits_of_gemma_4_without_a_cap_have_none_there(tmp_path: Path) -> None:
+    """llama.cpp takes 30 where a file does not say it."""
+    chainrule.convert(save(shaken(CAUSAL["gemma4, wide"]), tmp_path / "hf"), tmp_path / "x.gguf")
+    assert contents(tmp_path / "x.gguf")[1]["gemma4.final_logit_softcapping"] == 0
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -101,6 +156,12 @@ def test_blocks_of_a_compact_model_are_those_of_the_file(bits: int, tmp_path: Pa
     assert np.abs(weights - exact.detach().numpy()).max() < {4: 0.05, 8: 0.003}[bits]
 
 
+def test_six_bits_are_refused(tmp_path: Path) -> None:
+    save(shaken(lambda: tiny("llama", hidden_size=64, intermediate_size=96)), tmp_path / "hf")
+    with pytest.raises(SettingError, match=r"has no weights of 6 bits .* quantise to 4, 5 or 8 bits"):
+        chainrule.convert(tmp_path / "hf", tmp_path / "x.gguf", compact=True, bits=6)
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -108,7 +169,14 @@ def test_blocks_of_a_compact_model_are_those_of_the_file(bits: int, tmp_path: Pa
         ("gemma3, scaled", r"a GGUF file of a gemma3 cannot have full_layers=\(2, 5\)"),
         ("qwen2, windows", "a GGUF file of a qwen2 cannot have window=5"),
         ("ernie4_5", "llama.cpp has no ernie4_5 with biases"),
-        ("nemotron_h", "has no tensor for 'backbone.layers.5.mixer.gate.weight'"),
+        ("nemotron_h", "no nemotron_h_moe with feed-forward layers beside those of experts"),
+        ("nemotron_h, without experts", "no nemotron_h with biases of Mamba's products"),
+        ("exaone4", "no exaone4 with windows, but of 64 layers"),
+        ("olmoe", "no olmoe with fewer heads of keys than of queries"),
+        ("deepseek_v2", "no deepseek2 without a vector of queries, but of 26 or 27 layers"),
+        ("deepseek_v2, in groups", "no deepseek2 whose groups of experts are chosen by the best one"),
+        ("falcon_h1", "no falcon-h1 with a norm before the gate"),
+        ("gemma4", "no gemma4 whose shared keys are not those of the last two layers before"),
     ],
 )
 def test_what_a_file_cannot_say_is_refused_by_name(name: str, reason: str, tmp_path: Path) -> None:

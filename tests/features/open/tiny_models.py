@@ -113,7 +113,7 @@ def _rwkv(**changes: Any) -> Any:
     return transformers.AutoModelForCausalLM.from_config(config)
 
 
-def _nemotron_h(pattern: str, **changes: Any) -> Any:
+def nemotron_h(pattern: str, **changes: Any) -> Any:
     kinds = {"M": "linear_attention", "E": "moe", "*": "full_attention", "-": "mlp"}
     size = {"head_dim": 4, "ssm_state_size": 6, "mamba_num_heads": 4, "mamba_head_dim": 8, "n_groups": 2}
     size |= {"n_routed_experts": 4, "moe_intermediate_size": 8, "moe_shared_expert_intermediate_size": 12}
@@ -132,7 +132,7 @@ def _gemma4(**changes: Any) -> Any:
 
 def _gpt_oss(**changes: Any) -> Any:
     """Some of its gates are beyond the clamp."""
-    rope = {**_YARN, "truncate": False}
+    rope = {**YARN, "truncate": False}
     size = {"num_hidden_layers": 4, "sliding_window": 5, "head_dim": 8, "rope_parameters": rope}
     model = tiny("gpt_oss", **{**size, **_EXPERTS, "head_dim": 8, **changes})
     for layer in model.model.layers:
@@ -150,7 +150,7 @@ def _gpt_like(model_type: str, **changes: Any) -> Any:
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _TWO_PERIODS = {"num_hidden_layers": 6, "layer_types": [_SLIDING, _SLIDING, _FULL] * 2, "sliding_window": 5}
-_YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 500.0, "original_max_position_embeddings": 16}
+YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 500.0, "original_max_position_embeddings": 16}
 _LONGROPE = {
     "rope_type": "longrope",
     "rope_theta": 100.0,
@@ -165,13 +165,13 @@ _MULTIPLIERS = {
     "attention_multiplier": 0.3,
 }
 _LINEAR = "linear_attention"
-_HYBRID: dict[str, Any] = {
+HYBRID: dict[str, Any] = {
     "layer_types": [_LINEAR, _FULL] * 2,
     "num_hidden_layers": 4,
     "shared_intermediate_size": 12,
     "mamba_d_head": 8,
 }
-_OF_MAMBA2 = {"mamba_n_heads": 4, "mamba_n_groups": 2, "mamba_d_state": 6, "mamba_chunk_size": 4}
+OF_MAMBA2 = {"mamba_n_heads": 4, "mamba_n_groups": 2, "mamba_d_state": 6, "mamba_chunk_size": 4}
 _OF_FALCON_H1: dict[str, Any] = {
     "mamba_d_ssm": 24,
     "lm_head_multiplier": 0.7,
@@ -184,7 +184,7 @@ _OF_FALCON_H1: dict[str, Any] = {
     "ssm_multipliers": [1.1, 0.7, 1.3, 0.6, 0.8],
     "ssm_out_multiplier": 1.2,
 }
-_ROUTED: dict[str, Any] = {
+ROUTED: dict[str, Any] = {
     "num_hidden_layers": 3,
     "n_routed_experts": 8,
     "num_experts_per_tok": 3,
@@ -194,7 +194,7 @@ _ROUTED: dict[str, Any] = {
     "first_k_dense_replace": 1,
     "routed_scaling_factor": 1.7,
 }
-_LATENT: dict[str, Any] = {
+LATENT: dict[str, Any] = {
     "num_key_value_heads": 4,
     "kv_lora_rank": 10,
     "qk_nope_head_dim": 6,
@@ -221,7 +221,7 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "opt, norms after": lambda: _opt(do_layer_norm_before=False),
     "gpt_neo": _gpt_neo,
     "nanochat, capped": lambda: tiny("nanochat", num_key_value_heads=4, final_logit_softcapping=2.0),
-    "llama, yarn": lambda: tiny("llama", rope_parameters=_YARN),
+    "llama, yarn": lambda: tiny("llama", rope_parameters=YARN),
     "llama, dynamic": lambda: tiny("llama", rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}),
     "qwen2, windows": lambda: tiny(
         "qwen2", use_sliding_window=True, sliding_window=5, max_window_layers=1, num_hidden_layers=3
@@ -281,7 +281,7 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "olmo3": lambda: tiny("olmo3", **_TWO_PERIODS),
     "olmo3, scaled": lambda: tiny(
         "olmo3",
-        rope_parameters={_FULL: _YARN, _SLIDING: {"rope_type": "default", "rope_theta": 500.0}},
+        rope_parameters={_FULL: YARN, _SLIDING: {"rope_type": "default", "rope_theta": 500.0}},
         **_TWO_PERIODS,
     ),
     "exaone4": lambda: tiny("exaone4", **_TWO_PERIODS),
@@ -330,45 +330,45 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "helium": lambda: tiny("helium", head_dim=4),
     "internlm3": lambda: tiny("internlm3", head_dim=8, attention_bias=True, mlp_bias=True),
     "ministral3": lambda: tiny(
-        "ministral3", head_dim=8, rope_parameters={**_YARN, "llama_4_scaling_beta": 0.3, "mscale_all_dim": 1.0}
+        "ministral3", head_dim=8, rope_parameters={**YARN, "llama_4_scaling_beta": 0.3, "mscale_all_dim": 1.0}
     ),
     "nemotron": lambda: tiny("nemotron"),
     "nemotron, biased": lambda: tiny("nemotron", attention_bias=True, mlp_bias=True, head_dim=8),
-    "granite 4": lambda: tiny("granitemoehybrid", **_MULTIPLIERS, **_OF_MAMBA2, **_HYBRID, num_local_experts=0),
+    "granite 4": lambda: tiny("granitemoehybrid", **_MULTIPLIERS, **OF_MAMBA2, **HYBRID, num_local_experts=0),
     "granite 4, experts": lambda: tiny(
         "granitemoehybrid",
-        **{**_OF_MAMBA2, **_HYBRID, "layer_types": [_LINEAR, _FULL], "num_hidden_layers": 2},
+        **{**OF_MAMBA2, **HYBRID, "layer_types": [_LINEAR, _FULL], "num_hidden_layers": 2},
         num_local_experts=4,
         mamba_proj_bias=True,
     ),
     "granite 4, positions": lambda: tiny(
         "granitemoehybrid",
-        **{**_OF_MAMBA2, **_HYBRID, "layer_types": [_FULL] * 2, "num_hidden_layers": 2},
+        **{**OF_MAMBA2, **HYBRID, "layer_types": [_FULL] * 2, "num_hidden_layers": 2},
         num_local_experts=0,
         position_embedding_type="rope",
     ),
-    "falcon_h1": lambda: tiny("falcon_h1", **_OF_MAMBA2, **_OF_FALCON_H1, mamba_rms_norm=True),
+    "falcon_h1": lambda: tiny("falcon_h1", **OF_MAMBA2, **_OF_FALCON_H1, mamba_rms_norm=True),
     "falcon_h1, without norm": lambda: tiny(
-        "falcon_h1", **_OF_MAMBA2, mamba_d_ssm=24, projectors_bias=True, mamba_proj_bias=True
+        "falcon_h1", **OF_MAMBA2, mamba_d_ssm=24, projectors_bias=True, mamba_proj_bias=True
     ),
     "falcon_h1, norm last": lambda: tiny(
-        "falcon_h1", **_OF_MAMBA2, **_OF_FALCON_H1, mamba_rms_norm=True, mamba_norm_before_gate=False
+        "falcon_h1", **OF_MAMBA2, **_OF_FALCON_H1, mamba_rms_norm=True, mamba_norm_before_gate=False
     ),
-    "nemotron_h": lambda: _nemotron_h("M*-M*E"),
-    "nemotron_h, without experts": lambda: _nemotron_h("M-*-", use_bias=True),
-    "glm4_moe": lambda: tiny("glm4_moe", **_ROUTED, use_qk_norm=True, attention_bias=True, n_group=2, head_dim=4),
-    "deepseek_v2": lambda: tiny("deepseek_v2", **_LATENT, **_ROUTED, q_lora_rank=None, topk_method="greedy"),
+    "nemotron_h": lambda: nemotron_h("M*-M*E"),
+    "nemotron_h, without experts": lambda: nemotron_h("M-*-", use_bias=True),
+    "glm4_moe": lambda: tiny("glm4_moe", **ROUTED, use_qk_norm=True, attention_bias=True, n_group=2, head_dim=4),
+    "deepseek_v2": lambda: tiny("deepseek_v2", **LATENT, **ROUTED, q_lora_rank=None, topk_method="greedy"),
     "deepseek_v2, in groups": lambda: tiny(
-        "deepseek_v2", **_LATENT, **_ROUTED, q_lora_rank=6, topk_method="group_limited_greedy", n_group=2
+        "deepseek_v2", **LATENT, **ROUTED, q_lora_rank=6, topk_method="group_limited_greedy", n_group=2
     ),
     "deepseek_v3": lambda: tiny(
         "deepseek_v3",
-        **_LATENT,
-        **_ROUTED,
+        **LATENT,
+        **ROUTED,
         q_lora_rank=6,
         n_group=2,
         attention_bias=True,
-        rope_parameters={**_YARN, "mscale": 0.7, "mscale_all_dim": 0.9},
+        rope_parameters={**YARN, "mscale": 0.7, "mscale_all_dim": 0.9},
     ),
     "olmoe": lambda: tiny("olmoe", **_FEW_EXPERTS),
     "qwen2_moe": lambda: tiny(

@@ -65,7 +65,7 @@ def _describe_folder(folder: Path, rows: Rows) -> None:
     kinds = Counter("bfloat16" if array.dtype == BFLOAT16 else str(array.dtype) for array in tensors.values())
     numbers = sum(array.size for array in tensors.values())
     rows.append(("tensors", _counted(kinds, numbers, sum(array.nbytes for array in tensors.values()))))
-    rows.append(("nearest", nearest_architecture(tensors, str(kind)) or "none: no tensor has a known name"))
+    rows.append(("nearest", nearest_architecture(tensors, str(kind)) or "none: few tensors have a known name"))
 
 
 def _tokenizer_in(folder: Path) -> str:
@@ -91,7 +91,7 @@ def _describe_file(path: Path, rows: Rows) -> None:
         by_rule = f", cut into words by the rule {rule}" if isinstance(rule, str) else ""
         rows.append(("tokenizer", f"{own.get('tokenizer.ggml.model')} of {len(pieces):,} tokens{by_rule}"))
     rows.append(("tensors", _counted(Counter(header.kinds), header.numbers, path.stat().st_size)))
-    rows.append(("nearest", nearest_kind(header.names, name) or "none: no tensor has a known name"))
+    rows.append(("nearest", nearest_kind(header.names, name) or "none: few tensors have a known name"))
 
 
 def _sizes(config: Mapping[str, Any]) -> Rows:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+_SIMILAR = 0.6  # names of kinds
 # What the tensors of a text model are called in one that also reads pictures or sounds, and by itself.
 _PARTS = (("model.language_model.", "model."), ("language_model.", ""), ("lm_head.", "lm_head."))
 
@@ -96,16 +97,17 @@ def _named_architecture(checkpoint: Checkpoint) -> Architecture:
         nearest = nearest_architecture(checkpoint.tensors, str(name))
         raise ModelFormatError(
             f"{checkpoint.location}: {CONFIG}: model_type is {name!r}, which is not supported{line}; "
-            f"{f'the nearest is {nearest}' if nearest else f'none of its tensors has a known name; known are {known}'}"
+            f"{f'the nearest is {nearest}' if nearest else f'what opens here is one of {known}'}"
         )
     return ARCHITECTURES[name]
 
 
 def nearest_architecture(tensors: Iterable[str], name: str) -> str:
-    """Return the architecture with the most tensors of the same names, for a message; among equals, with the likest
+    """Return the architecture with the most tensors of the same names, for a message; among equals, with a similar
     name.
 
-    Nothing where there is none. tensors: names in a checkpoint. name: its model_type.
+    Nothing where no one has half of the names, unless its name is similar. tensors: names in a checkpoint. name: its
+    model_type.
     """
     names = {
         kind: {theirs for row in architecture.tensors for theirs in row.names(0)}
@@ -120,8 +122,10 @@ def nearest_of(kinds: Mapping[str, set[str]], own: set[str], name: str) -> str:
     kinds: those of each architecture.
     """
     shared = {kind: own & names for kind, names in kinds.items()}
-    nearest = max(shared, key=lambda kind: (len(shared[kind]), SequenceMatcher(None, kind, name).ratio()))
-    if not shared[nearest]:
+    likeness = {kind: SequenceMatcher(None, kind, name).ratio() for kind in kinds}
+    similar = {kind: ratio if ratio >= _SIMILAR else 0.0 for kind, ratio in likeness.items()}
+    nearest = max(shared, key=lambda kind: (len(shared[kind]), similar[kind]))
+    if not shared[nearest] or (2 * len(shared[nearest]) < len(own) and not similar[nearest]):
         return ""
     other = sorted(own - shared[nearest])
     found = f"{nearest}, which has {len(shared[nearest])} of its {len(own)} kinds of tensors"

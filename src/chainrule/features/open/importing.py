@@ -223,6 +223,8 @@ def open_sides(checkpoint: Checkpoint, source_rows: int, target_rows: int) -> Si
     """
     if checkpoint.sides:
         return _of_sentencepiece(checkpoint, source_rows, target_rows)
+    if checkpoint.tokenizer is None and checkpoint.config["model_type"] != "marian":
+        splitter_of(checkpoint)
     if checkpoint.tokenizer is None:
         raise ModelFormatError(
             f"{checkpoint.location}: has no {TOKENIZER}, and no {SOURCE_PIECES} with {TARGET_PIECES} and {VOCABULARY}, "

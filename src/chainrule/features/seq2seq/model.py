@@ -33,6 +33,7 @@ from chainrule.models.config import ChatOptions
 from chainrule.models.files.model_card import model_card
 from chainrule.models.files.origin import TokenIdMap
 from chainrule.models.files.tokenizers import tokenizer_entry, tokenizer_from
+from chainrule.models.files.writing import writer_of
 from chainrule.models.language_models import BeamTree, CausalModel
 from chainrule.models.model_info import info_of_network, size_of
 from chainrule.models.progress_line import ProgressOption, callback, showing, shows_progress
@@ -327,8 +328,13 @@ class Seq2SeqModel(AnyModel):
 
     @shows_progress
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, progress: ProgressOption = None) -> None:
-        """Write a model folder. Raises OutputError."""
-        progress = callback(progress)
+        """Write a model folder; or a file for llama.cpp, of a T5, where the name ends in .gguf. Raises OutputError;
+        SettingError for other models with such a name.
+        """
+        progress, path = callback(progress), as_path(path)
+        if (writer := writer_of(path)) is not None and writer.packs:
+            writer.write.get()(self, path, None, overwrite=overwrite, progress=progress)
+            return
         from chainrule.neural.saving import arrays_of
 
         arrays = arrays_of(self.model.network)
@@ -343,7 +349,7 @@ class Seq2SeqModel(AnyModel):
         texts = {name: definition for name, definition in definitions.items() if definition is not None}
         size = sum(array.nbytes for array in arrays.values()) + sum(map(len, texts.values()))
         save_model(
-            as_path(path),
+            path,
             family=FAMILY,
             settings={
                 "network": settings_of(self.model.network.config),

@@ -120,8 +120,13 @@ def _noting_kinds(utterances: Iterable[DecodedUtterance]) -> Iterator[DecodedUtt
 
 
 def _noting_languages(utterances: Iterable[DecodedUtterance]) -> Iterator[DecodedUtterance]:
-    """Yield the utterances; a note says which language each was found to be in."""
-    for utterance in utterances:
+    """Yield the utterances; a note says which language each was found to be in, and, once, how much a language model
+    counts.
+    """
+    for number, utterance in enumerate(utterances):
+        if number == 0 and utterance.weights is not None:
+            said = ", ".join(f"{name} {weight:g}" for name, weight in utterance.weights.items())
+            note(f"the language model counts where words end, with {said}")
         if utterance.language is not None and utterance.language.prob is not None:
             note(f"{utterance.id}: the language is {utterance.language.code}, P = {utterance.language.prob:.2f}")
         yield utterance

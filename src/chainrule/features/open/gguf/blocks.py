@@ -36,6 +36,11 @@ class PackedRows(NamedTuple):
         names = {part.name for part in matrix_of(self.packed).parts}
         return names.pop() if len(names) == 1 and names <= {*_SAME} else "Q8_0"
 
+    @property
+    def has_six_bits(self) -> bool:
+        """Whether it was quantised here to six bits, in blocks that ggml does not have."""
+        return self.packed.dtype == np.uint8 and any(part.name == "Q6_0" for part in self._parts)
+
     def floats(self, rows: Int64[ndarray, " N"]) -> Float32[ndarray, "N K"]:
         """Return some rows in float32."""
         if self.packed.dtype != np.uint8:

@@ -32,10 +32,13 @@ class Change(NamedTuple):
 
 
 class Join(NamedTuple):
-    """Parts of a tensor. read: from those in a GGUF file to one of Hugging Face's; write: the inverse."""
+    """Parts of a tensor. read: from those in a GGUF file to one of Hugging Face's; write: the inverse, by config.json.
+    alike: whether the parts have one shape.
+    """
 
     read: Callable[[list[ndarray]], ndarray]
-    write: Callable[[ndarray], list[ndarray]]
+    write: Callable[[ndarray, Json], list[ndarray]]
+    alike: bool = True
 
 
 def query_scale(large: int) -> More:
@@ -117,6 +120,30 @@ def of_glm4moe(config: Json, tensors: Tensors) -> Json:
     return {"use_qk_norm": "blk.0.attn_q_norm.weight" in tensors}
 
 
+def of_deepseek(config: Json, tensors: Tensors) -> Json:
+    """Return the widths of DeepSeek's heads, and the scale of scores that YaRN has there, in one field."""
+    rotated = config["qk_rope_head_dim"]
+    width = round(rotated / config.pop("partial_rotary_factor", 1.0))
+    said: Json = {"q_lora_rank": None, "qk_nope_head_dim": width - rotated}
+    said = {**said, **{name: config[name] for name in said if name in config}}
+    share = config.pop("yarn_log_multiplier", 0.0)
+    if isinstance(scaling := config.get("rope_scaling"), dict) and share:
+        scaling.pop("attention_factor", None)
+        share = round(10 * share, 6)
+        said["rope_scaling"] = {**scaling, "mscale": share, "mscale_all_dim": share}
+    if config["model_type"] == "deepseek_v2" and config.get("n_group", 1) > 1:
+        said["topk_method"] = "group_limited_greedy"
+    return {**said, "num_key_value_heads": config["num_attention_heads"]}
+
+
+def of_falcon_h1(config: Json, tensors: Tensors) -> Json:
+    """Return the sizes of Falcon-H1's states; its factors are in the weights."""
+    heads = config.get("mamba_n_heads") or 1
+    has_norm = "blk.0.ssm_norm.weight" in tensors
+    width = config["mamba_d_ssm"]
+    return {"mamba_d_head": width // heads, "mamba_rms_norm": has_norm, "mamba_norm_before_gate": False}
+
+
 def _by_heads(config: Json) -> list[int]:
     """Return the heads of keys in each layer, of which those without attention have none."""
     heads = config.pop("num_key_value_heads", None)
@@ -129,7 +156,10 @@ def of_granite4(config: Json, tensors: Tensors) -> Json:
     """Return Granite 4's layers: those without heads of keys are Mamba-2."""
     inner = config.pop("ssm.inner_size", 2 * config["hidden_size"])
     types = ["full_attention" if own else "linear_attention" for own in _by_heads(config)]
-    said: Json = {"layer_types": types, "mamba_d_head": "auto", "num_local_experts": 0}
+    said: Json = {"layer_types": types, "mamba_d_head": "auto"}
+    said["num_local_experts"] = config.get("num_local_experts", 0)
+    if not said["num_local_experts"]:
+        said["shared_intermediate_size"] = config.get("intermediate_size")
     said["mamba_n_heads"] = config.get("mamba_n_heads", 1)
     if config.pop("position_embedding_type", True):
         said["position_embedding_type"] = "rope"
@@ -153,6 +183,7 @@ def of_nemotron_h(config: Json, tensors: Tensors) -> Json:
     return {
         "layers_block_type": types,
         "intermediate_size": max(widths) if isinstance(widths, list) else widths,
+        "moe_shared_expert_intermediate_size": config.get("moe_shared_expert_intermediate_size"),
         "mamba_head_dim": inner // heads,
         "use_bias": "blk.0.ssm_in.bias" in tensors,
     }
@@ -199,6 +230,8 @@ def of_gemma4(config: Json, tensors: Tensors) -> Json:
             raise ValueError("rope_freqs.weight has other divisors than 1 and then those of pairs that do not turn")
         angles |= {"rope_type": "proportional", "partial_rotary_factor": turning / len(divisors)}
     config.pop("rope_scaling", None)
+    if not config.get("final_logit_softcapping"):
+        config.pop("final_logit_softcapping", None)
     local = {"rope_type": "default", "rope_theta": config.pop("rope_local_base_freq", 10_000.0)}
     return {**said, "rope_parameters": {"full_attention": angles, "sliding_attention": local}}
 
@@ -250,7 +283,8 @@ def _as_rows(kernel: ndarray, config: Json) -> ndarray:
 
 
 ONE_ROW = Change(lambda row, config: row[None] if row.ndim == 1 else row, lambda row, config: row.reshape(-1))
-ONE_ON_THE_OTHER = Join(np.concatenate, lambda array: np.split(array, 2))
+ONE_ON_THE_OTHER = Join(np.concatenate, lambda array, config: np.split(array, 2))
+ROWS_OF_EXPERTS = Join(lambda parts: np.concatenate(parts, 1), lambda array, config: np.split(array, 2, 1))
 CONVOLUTION = Change(_as_convolution, _as_rows)
 FLAT = Change(lambda array, config: array.reshape(-1), lambda array, config: array[:, None])
 TRANSPOSED = Change(lambda matrix, config: matrix.T, lambda matrix, config: matrix.T)
@@ -280,12 +314,43 @@ def _taking_turns(parts: list[ndarray]) -> ndarray:
     return both.swapaxes(1, 2) if both.ndim == 3 else both
 
 
-def _apart(array: ndarray) -> list[ndarray]:
+def _apart(array: ndarray, config: Json) -> list[ndarray]:
     both = array.swapaxes(1, 2) if array.ndim == 3 else array
     return [both[:, turn::2] for turn in range(2)]
 
 
 TAKING_TURNS = Join(_taking_turns, _apart)
+
+
+def _of_heads(parts: list[ndarray]) -> ndarray:
+    """Return DeepSeek's keys, (H, r, k), and values, (H, v, r), as rows of one matrix, (H (k + v), r)."""
+    both = np.concatenate([parts[0].swapaxes(1, 2), parts[1]], 1)
+    return both.reshape(-1, both.shape[2])
+
+
+def _keys_and_values(matrix: ndarray, config: Json) -> list[ndarray]:
+    both = matrix.reshape(config["num_attention_heads"], -1, matrix.shape[1])
+    keys, values = np.split(both, [config["qk_nope_head_dim"]], 1)
+    return [keys.swapaxes(1, 2), values]
+
+
+OF_HEADS = Join(_of_heads, _keys_and_values, alike=False)
+
+
+def multiplied(factor: Callable[[Json], float]) -> Change:
+    """Return the change of a tensor that llama.cpp's converter multiplies by a factor of config.json."""
+    return Change(lambda array, config: array, lambda array, config: widen(array) * np.float32(factor(config)))
+
+
+def _by_scales(rows: ndarray, config: Json) -> ndarray:
+    """Return Falcon-H1's gates, values, what is written, what is read, and steps, multiplied."""
+    width, states = config["mamba_d_ssm"], config["mamba_n_groups"] * config["mamba_d_state"]
+    sizes = width, width, states, states, config["mamba_n_heads"]
+    scales = np.repeat(np.asarray(config["ssm_multipliers"], np.float32), sizes)
+    return widen(rows) * scales[:, None]
+
+
+BY_SCALES = Change(lambda array, config: array, _by_scales)
 
 
 def _sizes_of_groups(rows: ndarray, config: Json) -> tuple[int, int, int] | None:

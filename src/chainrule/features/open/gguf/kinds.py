@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.features.open.gguf import changes
 from chainrule.features.open.gguf.kind import Kind
-from chainrule.features.open.gguf.later_kinds import EXPERTS, LATER
+from chainrule.features.open.gguf.later_kinds import EXPERTS, GRANITE_EXPERTS, LATER
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -397,12 +397,16 @@ _GATED_T5 = KINDS["t5"]._replace(
     }
 )
 # Kinds whose tensors have other names where a file has a certain one.
-_VARIANTS = (("falcon", "blk.0.attn_norm_2.weight", _WITH_TWO_NORMS), ("t5", "enc.blk.0.ffn_gate.weight", _GATED_T5))
+_VARIANTS = (
+    ("falcon", "blk.0.attn_norm_2.weight", _WITH_TWO_NORMS),
+    ("t5", "enc.blk.0.ffn_gate.weight", _GATED_T5),
+    ("granitehybrid", "blk.0.ffn_gate_inp.weight", GRANITE_EXPERTS),
+)
 
 
 def kinds_named(architecture: str) -> tuple[Kind, ...]:
-    """Return the kinds of files with this architecture, the usual one last."""
-    return (*(kind for name, _, kind in _VARIANTS if name == architecture), KINDS[architecture])
+    """Return the kinds of files with this architecture, the usual one first."""
+    return (KINDS[architecture], *(kind for name, _, kind in _VARIANTS if name == architecture))
 
 
 def kind_of(architecture: str, names: Collection[str]) -> Kind:

@@ -30,6 +30,12 @@ _OF_MAMBA2 = {
     "ssm_d": changes.FLAT,
     "ssm_norm": changes.IN_GROUPS,
 }
+_STATES = {
+    "ssm.conv_kernel": "mamba_d_conv",
+    "ssm.state_size": "mamba_d_state",
+    "ssm.time_step_rank": "mamba_n_heads",
+    "ssm.group_count": "mamba_n_groups",
+}
 _ROUTED = {
     "expert_count": "n_routed_experts",
     "expert_used_count": "num_experts_per_tok",
@@ -38,6 +44,29 @@ _ROUTED = {
     "expert_group_count": "n_group",
     "expert_group_used_count": "topk_group",
     **dict.fromkeys(("expert_gating_func", "nextn_predict_layers"), None),
+}
+_UP_EXPERTS = {name: theirs.replace("mlp", "mixer") for name, theirs in EXPERTS.items() if name != "ffn_gate_exps"}
+_LATENT = {
+    "attn_q_a": "self_attn.q_a_proj",
+    "attn_q_a_norm": "self_attn.q_a_layernorm",
+    "attn_q_b": "self_attn.q_b_proj",
+    "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa",
+    "attn_kv_a_norm": "self_attn.kv_a_layernorm",
+    "attn_k_b.weight": "self_attn.kv_b_proj.weight#0",
+    "attn_v_b.weight": "self_attn.kv_b_proj.weight#1",
+}
+_OF_LATENT: dict[str, str | None] = {
+    "attention.q_lora_rank": "q_lora_rank",
+    "attention.kv_lora_rank": "kv_lora_rank",
+    "attention.key_length": None,
+    "attention.key_length_mla": "head_dim",
+    "attention.value_length_mla": "v_head_dim",
+    "rope.dimension_count": "qk_rope_head_dim",
+}
+_AFTER_DENSE = {
+    "leading_dense_block_count": "first_k_dense_replace",
+    "expert_shared_count": "n_shared_experts",
+    "expert_shared_feed_forward_length": None,
 }
 _ENCODER: dict[str, str | None] = dict.fromkeys(("attention.causal", "pooling_type"))
 _POST = {"attn_output_norm": "norm1", "layer_output_norm": "norm2"}
@@ -84,11 +113,38 @@ LATER: dict[str, Kind] = {
         },
         fields={
             **_ROUTED,
-            "leading_dense_block_count": "first_k_dense_replace",
-            "expert_shared_count": "n_shared_experts",
-            "expert_shared_feed_forward_length": None,
+            **_AFTER_DENSE,
         },
         more=changes.of_glm4moe,
+    ),
+    "deepseek2": Kind(
+        "deepseek_v3",
+        {**EXPERTS, **_SHARED, **_LATENT, "exp_probs_b.bias": "mlp.gate.e_score_correction_bias"},
+        fields={**_ROUTED, **_AFTER_DENSE, **_OF_LATENT, "rope.scaling.yarn_log_multiplier": "yarn_log_multiplier"},
+        joins={"self_attn.kv_b_proj.weight": changes.OF_HEADS},
+        more=changes.of_deepseek,
+    ),
+    "falcon-h1": Kind(
+        "falcon_h1",
+        {
+            **{name: f"mamba.{theirs}" for name, theirs in _MAMBA2.items()},
+            "ffn_norm": "pre_ff_layernorm.weight",
+            **{f"ffn_{part}": f"feed_forward.{part}_proj" for part in ("gate", "up", "down")},
+        },
+        {"output_norm": "model.final_layernorm"},
+        fields={**_STATES, "ssm.inner_size": "mamba_d_ssm"},
+        changes={
+            **_OF_MAMBA2,
+            "token_embd": changes.multiplied(lambda config: config["embedding_multiplier"]),
+            "output": changes.multiplied(lambda config: config["lm_head_multiplier"]),
+            "attn_k": changes.multiplied(lambda config: config["key_multiplier"]),
+            "attn_output": changes.multiplied(lambda config: config["attention_out_multiplier"]),
+            "ssm_in": changes.BY_SCALES,
+            "ssm_out": changes.multiplied(lambda config: config["ssm_out_multiplier"]),
+            "ffn_gate": changes.multiplied(lambda config: config["mlp_multipliers"][0]),
+            "ffn_down": changes.multiplied(lambda config: config["mlp_multipliers"][1]),
+        },
+        more=changes.of_falcon_h1,
     ),
     "granitehybrid": Kind(
         "granitemoehybrid",
@@ -102,11 +158,9 @@ LATER: dict[str, Kind] = {
         fields={
             "logit_scale": "logits_scaling",
             "rope.scaling.finetuned": "position_embedding_type",
-            "feed_forward_length": "shared_intermediate_size",
-            "ssm.conv_kernel": "mamba_d_conv",
-            "ssm.state_size": "mamba_d_state",
-            "ssm.time_step_rank": "mamba_n_heads",
-            "ssm.group_count": "mamba_n_groups",
+            "expert_shared_feed_forward_length": "shared_intermediate_size",
+            "expert_feed_forward_length": None,
+            **_STATES,
             "ssm.inner_size": "ssm.inner_size",
         },
         changes=_OF_MAMBA2,
@@ -177,3 +231,31 @@ LATER: dict[str, Kind] = {
         reads="framed",
     ),
 }
+LATER["nemotron_h_moe"] = LATER["nemotron_h"]._replace(
+    names={
+        **LATER["nemotron_h"].names,
+        **_UP_EXPERTS,
+        **{name: theirs.replace("mlp", "mixer") for name, theirs in _SHARED.items()},
+        "exp_probs_b.bias": "mixer.gate.e_score_correction_bias",
+    },
+    fields={
+        **LATER["nemotron_h"].fields,
+        **_ROUTED,
+        "expert_shared_count": "n_shared_experts",
+        "expert_shared_feed_forward_length": "moe_shared_expert_intermediate_size",
+    },
+)
+# Granite 4 with experts, beside the feed-forward layer that is the only one without.
+GRANITE_EXPERTS = LATER["granitehybrid"]._replace(
+    names={
+        **{name: theirs for name, theirs in LATER["granitehybrid"].names.items() if not name.startswith("ffn")},
+        "ffn_gate_inp": "block_sparse_moe.router.layer",
+        "ffn_gate_exps.weight": "block_sparse_moe.input_linear.weight#0",
+        "ffn_up_exps.weight": "block_sparse_moe.input_linear.weight#1",
+        "ffn_down_exps": "block_sparse_moe.output_linear",
+        "ffn_gate_shexp.weight": "shared_mlp.input_linear.weight#0",
+        "ffn_up_shexp.weight": "shared_mlp.input_linear.weight#1",
+        "ffn_down_shexp": "shared_mlp.output_linear",
+    },
+    joins={**LATER["granitehybrid"].joins, "block_sparse_moe.input_linear.weight": changes.ROWS_OF_EXPERTS},
+)

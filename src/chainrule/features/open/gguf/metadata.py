@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from chainrule.features.open.gguf.reading import DIVISORS, LONG, SHORT
+from chainrule.features.seq2seq.network.config import Seq2SeqConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,65 @@ if TYPE_CHECKING:
 _POOLINGS = {"mean": 1, "first": 2, "last": 3}
 _WITH_PATTERN = ("olmo2", "gemma4")  # whose files say which layers have a window; of others, llama.cpp knows it
 _WITH_SCALES = ("granite", "granitehybrid")
+_WITHOUT_WINDOWS = ("llama", "starcoder2", "phi3")  # in llama.cpp
+_LAYERS_OF_EXAONE = 64  # of the only size that has windows there
+WITHOUT_FACTORS: Json = {
+    "attention_scale": None,
+    **dict.fromkeys(("attention_out_scale", "recurrence_scale", "embedding_scale", "logit_scale"), 1.0),
+    **dict.fromkeys(("recurrence_scales", "feed_forward_scales"), ()),
+}
+
+
+def what_llama_cpp_lacks(name: str, config: OpenSettings) -> str | None:
+    """Return what of a network llama.cpp would compute otherwise, or not load; None where there is nothing.
+
+    name: of its architecture.
+    """
+    shared = [layer for layer in range(config.layers) if config.keys_from(layer) is not None]
+    owners = config.layers - len(shared)
+    reasons = {
+        "with biases": config.biases and name in ("ernie4_5", "deepseek2"),
+        "with biases of Mamba's products": config.is_stateful and config.recurrence_biases,
+        "with a norm before the gate": config.recurrence_norm == "before" and "attention_mamba2" in config.mixers,
+        "whose output is tied and has another factor": (
+            name == "falcon-h1" and config.tied and config.embedding_scale != config.logit_scale
+        ),
+        "without a vector of queries, but of 26 or 27 layers": (
+            name == "deepseek2" and config.query_rank is None and config.layers not in (26, 27)
+        ),
+        "with fewer heads of keys than of queries": name == "olmoe" and config.key_heads != config.heads,
+        "with feed-forward layers beside those of experts": name == "nemotron_h_moe" and bool(config.dense_layers),
+        f"with windows, but of {_LAYERS_OF_EXAONE} layers": (
+            name == "exaone4" and config.window is not None and config.layers != _LAYERS_OF_EXAONE
+        ),
+        "whose groups of experts are chosen by the best one": (
+            name == "deepseek2" and config.router != "sigmoid" and config.expert_groups > 1
+        ),
+        "with another amplitude of rotated queries than of scores": (
+            name == "deepseek2" and config.rotary_scaling != "none" and config.rotary_amplitude != 1
+        ),
+        "whose shared keys are not those of the last two layers before": any(
+            config.keys_from(layer) != owners - 1 - config.has_window(layer) for layer in shared
+        ),
+    }
+    return next((reason for reason, is_so in reasons.items() if is_so), None)
+
+
+def what_llama_cpp_ignores(name: str, config: OpenSettings | Seq2SeqConfig) -> str | None:
+    """Return what llama.cpp does not compute with, for a warning; None where there is nothing."""
+    if isinstance(config, Seq2SeqConfig):
+        return (
+            "llama.cpp does not scale the tied output of a T5: it finds the same likeliest tokens, at other "
+            "probabilities"
+            if config.scaled_output
+            else None
+        )
+    if name in _WITHOUT_WINDOWS and config.window is not None and config.window < config.context:
+        return (
+            f"llama.cpp has no windows of attention for {name}: after {config.window:,} tokens, its numbers differ "
+            "from those here"
+        )
+    return None
 
 
 def network_metadata(name: str, config: OpenSettings) -> Json:
@@ -68,6 +128,22 @@ def network_metadata(name: str, config: OpenSettings) -> Json:
     return said if more is None else {**said, **more(config)}
 
 
+def pair_metadata(config: Seq2SeqConfig, said: Json) -> Json:
+    """Return what the file of a T5 says. said: its config.json."""
+    return {
+        "context_length": said.get("n_positions", 512),
+        "block_count": config.encoder_layers,
+        "decoder_block_count": config.decoder_layers,
+        "embedding_length": config.width,
+        "feed_forward_length": said["d_ff"],
+        "attention.head_count": config.heads,
+        **{f"attention.{part}_length": said["d_kv"] for part in ("key", "value")},
+        **{f"attention.layer_norm_{kind}epsilon": config.norm_epsilon for kind in ("", "rms_")},
+        "attention.relative_buckets_count": 32,
+        "decoder_start_token_id": said["decoder_start_token_id"],
+    }
+
+
 def _scaling(config: OpenSettings) -> Json:
     kind, amplitude = config.rotary_scaling, config.rotary_amplitude
     if kind == "linear":
@@ -80,6 +156,8 @@ def _scaling(config: OpenSettings) -> Json:
     said |= {"rope.scaling.type": kind, "rope.scaling.factor": config.rotary_factor}
     said |= {"rope.scaling.yarn_beta_fast": config.rotary_high_factor}
     said |= {"rope.scaling.yarn_beta_slow": config.rotary_low_factor}
+    if config.key_rank is not None:  # whose multiplier is in another field
+        return said
     share = amplitude / (1 + 0.1 * math.log(config.rotary_factor))  # of what llama.cpp multiplies by in any case
     return said if math.isclose(share, 1) else {**said, "rope.scaling.attn_factor": share}
 
@@ -131,6 +209,7 @@ def _of_gemma4(config: OpenSettings) -> Json:
         "rope.dimension_count": full,
         "rope.dimension_count_swa": config.width_of_heads,
         "attention.shared_kv_layers": config.shared_key_layers,
+        "final_logit_softcapping": config.logit_cap or 0.0,  # 30 where a file does not say it
         "embedding_length_per_layer_input": config.layer_input_width,
         "feed_forward_length": widths if len(set(widths)) > 1 else widths[0],
         "attention.head_count_kv": heads if len(set(heads)) > 1 else heads[0],
@@ -144,7 +223,7 @@ def _of_routed(config: OpenSettings) -> Json:
         "feed_forward_length": config.dense_width or config.hidden_width,
         "leading_dense_block_count": dense if config.dense_layers == tuple(range(dense)) else 0,
         "expert_shared_count": config.shared_expert_width // config.hidden_width,
-        "expert_gating_func": 2,
+        "expert_gating_func": 2 if config.router == "sigmoid" else 1,
         "expert_weights_scale": config.routed_scale,
         "expert_weights_norm": config.normalised_experts,
         "expert_group_count": config.expert_groups,
@@ -154,10 +233,41 @@ def _of_routed(config: OpenSettings) -> Json:
 
 
 def _of_nemotron_h(config: OpenSettings) -> Json:
-    fed = [config.hidden_width * config.is_fed(layer) for layer in range(config.layers)]
+    fed = [config.hidden_width_of(layer) * config.is_fed(layer) for layer in range(config.layers)]
     epsilon = {f"attention.layer_norm_{kind}epsilon": config.epsilon for kind in ("", "rms_")}
     widths = {f"attention.{part}_length": config.width_of_heads for part in ("key", "value")}
     return {"feed_forward_length": fed, **epsilon, **widths, "rope.dimension_count": config.width_of_heads}
+
+
+def _of_deepseek(config: OpenSettings) -> Json:
+    """Return the sizes of latent attention, whose keys are those of one head there."""
+    rank = cast("int", config.key_rank)
+    said: Json = {
+        **_of_routed(config),
+        **({} if config.query_rank is None else {"attention.q_lora_rank": config.query_rank}),
+        "attention.kv_lora_rank": rank,
+        "attention.key_length": rank + config.rotated_width,
+        "attention.value_length": rank,
+        "attention.key_length_mla": config.width_of_heads,
+        "attention.value_length_mla": config.width_of_values,
+        "attention.head_count_kv": 1,
+    }
+    if config.rotary_scaling == "yarn" and config.attention_scale is not None:
+        amplitude = math.sqrt(config.attention_scale * math.sqrt(config.width_of_heads))
+        said["rope.scaling.yarn_log_multiplier"] = (amplitude - 1) / math.log(config.rotary_factor)
+    return said
+
+
+def _of_falcon_h1(config: OpenSettings) -> Json:
+    return {"attention.head_count_kv": config.key_heads}
+
+
+def _of_granite4(config: OpenSettings) -> Json:
+    return {
+        "rope.scaling.finetuned": config.positions == "rotary",
+        "rope.dimension_count": config.width_of_heads,
+        "feed_forward_length": config.hidden_width,
+    }
 
 
 def _parallel(config: OpenSettings) -> Json:
@@ -178,12 +288,11 @@ _MORE: dict[str, Callable[[OpenSettings], Json]] = {
     "olmoe": lambda config: {"feed_forward_length": config.hidden_width},
     "glm4moe": _of_routed,
     "mamba": lambda config: {"ssm.dt_b_c_rms": config.selection_epsilon is not None},
-    "granitehybrid": lambda config: {
-        "rope.scaling.finetuned": config.positions == "rotary",
-        "rope.dimension_count": config.width_of_heads,
-        "feed_forward_length": config.hidden_width,
-    },
+    "deepseek2": _of_deepseek,
+    "falcon-h1": _of_falcon_h1,
+    "granitehybrid": _of_granite4,
     "nemotron_h": _of_nemotron_h,
+    "nemotron_h_moe": lambda config: {**_of_routed(config), **_of_nemotron_h(config)},
     "modern-bert": lambda config: {"attention.sliding_window": 2 * ((config.window or 1) - 1)},
 }
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _MOST_EXPERTS = 1024
+_SIGMOID = 2  # a way in which experts are weighted
 _QUERIES = ("attn_q", "attn_qkv")
 # Metadata, less the name of the architecture -> fields of config.json.
 _FIELDS = {
@@ -79,7 +80,7 @@ def open_gguf_checkpoint(path: Path) -> Checkpoint:
         nearest = nearest_kind(tensors, str(name))
         raise ModelFormatError(
             f"{path}: its general.architecture is {name!r}, which is not supported; "
-            f"{f'the nearest is {nearest}' if nearest else 'no tensor has a known name'}; known are {', '.join(KINDS)}"
+            f"{f'the nearest is {nearest}; ' if nearest else ''}known are {', '.join(KINDS)}"
         )
     kind = kind_of(name, tensors)
     config = config_of(path, name, kind, metadata, tensors)
@@ -163,11 +164,14 @@ _MODULES = (("", "Transformer"), ("1_Pooling", "Pooling"))
 
 
 class _Part(NamedTuple):
-    """What a tensor is made of. expert: the number of its rows in the sources; None for all. change: of them."""
+    """What a tensor is made of. expert: the number of its rows in the sources; None for all. change: of them. alike:
+    whether they have one shape.
+    """
 
     sources: tuple[str, ...]
     expert: int | None = None
     change: Callable[[list[ndarray]], ndarray] = lambda tensors: tensors[0]
+    alike: bool = True
 
 
 class _Renamed(Mapping[str, "ndarray"]):
@@ -178,7 +182,7 @@ class _Renamed(Mapping[str, "ndarray"]):
         self._last: tuple[str, ndarray] | None = None
 
     def __getitem__(self, name: str) -> ndarray:
-        sources, expert, change = self._parts[name]
+        sources, expert, change, _ = self._parts[name]
         if len(sources) > 1 or expert is None:
             if self._last is None or self._last[0] != name:
                 self._last = None  # before the next one takes memory
@@ -195,7 +199,7 @@ class _Renamed(Mapping[str, "ndarray"]):
         """
         from chainrule.neural.packed.layouts import FORMS
 
-        sources, expert, change = self._parts[name]
+        sources, expert, change, _ = self._parts[name]
         matrices = []
         for source in sources:
             kind, blocks = self._tensors.stored(source)
@@ -241,7 +245,8 @@ def _parts(path: Path, architecture: str, kind: Kind, config: Json, tensors: Ten
             full, _, number = full.partition("#")
             joined.setdefault(full, {})[number] = name
             sources = tuple(source for _, source in sorted(joined[full].items()))
-            parts[full] = _Part(sources, None, kind.joins[stem.partition("#")[0]].read)
+            join = kind.joins[stem.partition("#")[0]]
+            parts[full] = _Part(sources, None, join.read, join.alike)
             continue
         known = kind.changes.get(part)
         change = None if known is None else known.read
@@ -256,8 +261,8 @@ def _parts(path: Path, architecture: str, kind: Kind, config: Json, tensors: Ten
             raise ModelFormatError(f"{path}: the tensor {name!r} is {list(shape)}; expected a matrix for each expert")
         parts |= {full.format(expert=expert): _Part((name,), expert) for expert in range(shape[0])}
     shapes = tensors.shapes()
-    for name, part in parts.items():
-        if "." in name and len({shapes[source] for source in part.sources}) > 1:
+    for part in parts.values():
+        if part.alike and len({shapes[source] for source in part.sources}) > 1:
             raise ModelFormatError(f"{path}: the tensors {' and '.join(map(repr, part.sources))} differ in shape")
     return parts
 
@@ -296,6 +301,8 @@ def config_of(path: Path, architecture: str, kind: Kind, metadata: Json, tensors
         config["model_type"] = "mixtral"
     elif kind.model_type == "llama" and config.get("sliding_window"):
         config["model_type"] = "mistral"
+    if kind.model_type == "deepseek_v3" and own.get("expert_gating_func") != _SIGMOID:
+        config["model_type"] = "deepseek_v2"
     if kind.model_type == "mamba" and own.get("ssm.dt_b_c_rms"):
         config["model_type"] = "falcon_mamba"
     if kind.model_type == "olmo2" and config.get("sliding_window"):
@@ -354,7 +361,7 @@ def _scaling(path: Path, own: Json, config: Json, tensors: Tensors) -> Json | No
     without_effect["yarn_ext_factor"] = int(kind == "yarn")
     fields = _SCALING_FIELDS["longrope" if has_factors else kind] - ({"factor"} if DIVISORS in tensors else set())
     for name, value in given.items():
-        if name in ("type", "original_context_length", "finetuned"):
+        if name in ("type", "original_context_length", "finetuned") or name in config:
             continue
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not is_number or (value != without_effect.get(name) if name not in fields else value < 0):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -21,11 +22,18 @@ from chainrule.base.bfloat16 import BFLOAT16, widen
 from chainrule.base.files import check_new_file
 from chainrule.errors import SettingError
 from chainrule.features.open.architectures import ARCHITECTURES
-from chainrule.features.open.exporting import architecture_for, export_model
+from chainrule.features.open.exporting import architecture_for, export_model, export_pair
 from chainrule.features.open.gguf.blocks import PackedRows, in_eight_bits
 from chainrule.features.open.gguf.kind import BLOCK, TENSORS
 from chainrule.features.open.gguf.kinds import KINDS, kinds_named
-from chainrule.features.open.gguf.metadata import angles, network_metadata
+from chainrule.features.open.gguf.metadata import (
+    WITHOUT_FACTORS,
+    angles,
+    network_metadata,
+    pair_metadata,
+    what_llama_cpp_ignores,
+    what_llama_cpp_lacks,
+)
 from chainrule.features.open.gguf.output import Written, in_float32, write_gguf
 from chainrule.features.open.gguf.reading import DIVISORS, config_of
 from chainrule.features.open.gguf.vocabulary import vocabulary_metadata
@@ -33,11 +41,14 @@ from chainrule.features.open.mapping import differences, write_settings
 from chainrule.features.open.network.config import OpenSettings, opened
 from chainrule.features.open.sentence_encoders import without_output
 from chainrule.features.open.tokens.vocabulary import put_around
+from chainrule.features.seq2seq.model import Seq2SeqModel
+from chainrule.features.seq2seq.network.config import Seq2SeqConfig
 from chainrule.models.any_model import check_kind
 from chainrule.models.families.table import FAMILIES
 from chainrule.models.model import Model
 from chainrule.neural.layers.matrix_products import unpacked_shape
 from chainrule.neural.packed.layouts import matrix_of
+from chainrule.neural.saving import arrays_of
 from chainrule.storage.config_json import CONFIG
 from chainrule.storage.hugging_face import GENERATION_CONFIG, TOKENIZER
 
@@ -48,15 +59,24 @@ if TYPE_CHECKING:
 
     from chainrule.base.progress import Progress
     from chainrule.features.open.architecture import Architecture
+    from chainrule.features.open.exporting import Exported
     from chainrule.features.open.gguf.file import Tensors
     from chainrule.features.open.gguf.kind import Kind
     from chainrule.models.any_model import AnyModel
-    from chainrule.models.model_info import ModelParts
+    from chainrule.text.tokenization.tokenizer import Tokenizer
 
     Json = dict[str, Any]
 
 # What llama.cpp has under another name than the kind that reads it.
-_AS = {"mistral": "llama", "mixtral": "llama", "olmo3": "olmo2", "internlm3": "llama", "falcon_mamba": "mamba"}
+_AS = {
+    "deepseek_v2": "deepseek2",
+    "mt5": "t5",
+    "mistral": "llama",
+    "mixtral": "llama",
+    "olmo3": "olmo2",
+    "internlm3": "llama",
+    "falcon_mamba": "mamba",
+}
 _AS |= dict.fromkeys(("roberta", "xlm-roberta", "camembert"), "bert")
 _PURPOSES = {"bos": "bos", "eos": "eos", "pad": "padding", "unk": "unknown", "sep": "seperator", "cls": "cls"}
 _PURPOSES |= {"mask": "mask"}
@@ -65,7 +85,6 @@ _EXACT = (
     *("ssm_conv1d.weight", "shortconv.conv.weight", "ffn_gate_inp.weight", "ssm_a", "ssm_d", "attn_rel_b.weight"),
     *("_norm.weight", "token_types.weight", "position_embd.weight", "ffn_gate_inp_shexp.weight"),
 )
-_WITHOUT_BIASES = ("ernie4_5",)
 _TYPES = {np.dtype("float16"): "F16", BFLOAT16: "BF16"}
 _PATH = Path("x.gguf")  # for messages
 _DIGITS = 4096  # rows are told apart by numbers in float32, of two digits to this base
@@ -73,22 +92,44 @@ _DIGITS = 4096  # rows are told apart by numbers in float32, of two digits to th
 
 def write_gguf_model(model: AnyModel, path: Path, settings: None, *, overwrite: bool, progress: Progress) -> None:
     """Write a GGUF file. Raises OutputError; SettingError where llama.cpp has no such model."""
-    alone = check_kind(model, Model).merge()
     check_new_file(path, overwrite=overwrite)
-    family = FAMILIES[alone.family]
-    if family.job not in ("continue", "embed") or not family.embeds:
-        raise SettingError(
-            f"a model of family {alone.family!r} cannot be written for llama.cpp, which opens Transformers that "
-            "continue texts or embed them; save a model folder"
-        )
-    file = _File(alone.parts)
+    file = _of_pair(model) if isinstance(model, Seq2SeqModel) else _of_text_model(check_kind(model, Model).merge())
     metadata = file.metadata()
+    if ignored := what_llama_cpp_ignores(file.name, file.config):
+        warnings.warn(f"{path}: {ignored}", stacklevel=2)
     tensors: dict[str, Written] = {}
     names = [*file.tensors]
     for done, name in enumerate(names):
         progress("writing", done, len(names))
         tensors[name] = file.written(name)
     write_gguf(path, metadata, tensors)
+
+
+def _of_text_model(model: Model) -> _File:
+    """Return a Transformer as a GGUF file. Raises SettingError."""
+    family, parts = FAMILIES[model.family], model.parts
+    if family.job not in ("continue", "embed") or not family.embeds:
+        raise SettingError(
+            f"a model of family {model.family!r} cannot be written for llama.cpp, which opens Transformers that "
+            "continue texts or embed them; save a model folder"
+        )
+    config = opened(parts.engine.network.config)
+    if not isinstance(config, OpenSettings):
+        raise SettingError("only a Transformer can be written for llama.cpp; save a model folder")
+    architecture = architecture_for(config, parts.record.get("hugging_face"))
+    if lack := what_llama_cpp_lacks(name := _name_of(architecture, config), config):
+        raise SettingError(f"llama.cpp has no {name} {lack}; save a model folder")
+    _, arrays = FAMILIES[parts.family].to_state(parts.engine)
+    return _File(config, architecture, arrays, parts.tokenizer, parts.record)
+
+
+def _of_pair(model: Seq2SeqModel) -> _File:
+    """Return a T5 as a GGUF file. Raises SettingError."""
+    network, origin = model.model.network, model.record.get("hugging_face")
+    if origin is None:
+        raise SettingError("of models of pairs, llama.cpp has those that were opened as T5; save a model folder")
+    architecture = ARCHITECTURES[origin["config"]["model_type"]]
+    return _File(network.config, architecture, arrays_of(network), model.target, model.record)
 
 
 class _Probe(np.ndarray):
@@ -107,24 +148,28 @@ class _Part(NamedTuple):
 class _File:
     """A model as a GGUF file."""
 
-    def __init__(self, parts: ModelParts) -> None:
+    def __init__(
+        self,
+        config: OpenSettings | Seq2SeqConfig,
+        architecture: Architecture,
+        arrays: Mapping[str, ndarray],
+        tokenizer: Tokenizer,
+        record: Json,
+    ) -> None:
         """Find the kind and the names of tensors. Raises SettingError."""
-        self.parts = parts
-        self.config = opened(parts.engine.network.config)
-        if not isinstance(self.config, OpenSettings):
-            raise SettingError("only a Transformer can be written for llama.cpp; save a model folder")
-        _, arrays = FAMILIES[parts.family].to_state(parts.engine)
+        self.config, self.tokenizer, self.record = config, tokenizer, record
         self._arrays = arrays
         self._packed = {name: PackedRows(array) for name, array in arrays.items() if _is_packed(array)}
+        if any(rows.has_six_bits for rows in self._packed.values()):
+            raise SettingError(
+                "a GGUF file has no weights of 6 bits in blocks of 32; quantise to 4, 5 or 8 bits (--bits)"
+            )
         self._firsts: dict[str, int] = {}
         self._probed = self._probes()
-        architecture = architecture_for(self.config, parts.record.get("hugging_face"))
-        self.architecture, self.name = architecture, _name_of(architecture)
-        if self.name in _WITHOUT_BIASES and self.config.biases:
-            raise SettingError(f"llama.cpp has no {self.name} with biases; save a model folder")
+        self.architecture, self.name = architecture, _name_of(architecture, config)
         self.exported = self._export({**arrays, **self._probed})
         self.json: Json = json.loads(self.exported.files[CONFIG])
-        self.written_settings = write_settings(architecture, self.config)
+        self.written_settings = write_settings(architecture, config)
         self.kind, self.tensors = self._named()
 
     def _probes(self) -> dict[str, ndarray]:
@@ -140,8 +185,10 @@ class _File:
             first += count
         return probes
 
-    def _export(self, arrays: Mapping[str, ndarray]) -> Any:
-        return export_model(self.config, arrays, self.parts.tokenizer, self.parts.record)
+    def _export(self, arrays: Mapping[str, ndarray]) -> Exported:
+        if isinstance(self.config, Seq2SeqConfig):
+            return export_pair(self.config, arrays, self.tokenizer, self.record)
+        return export_model(self.config, arrays, self.tokenizer, self.record)
 
     @cached_property
     def _floats(self) -> dict[str, ndarray]:
@@ -164,20 +211,25 @@ class _File:
 
     def metadata(self) -> Json:
         """Return what the file says beside its tensors. Raises SettingError where it cannot say what the model is."""
-        config = cast("OpenSettings", self.config)
-        if self.kind.model_type == "bert" and config.position_offset:
-            config = replace(config, position_offset=0)  # whose rows are left out
-        network = network_metadata(self.name, config)
-        extra = angles(config)
-        rows = self.json["vocab_size"]
+        config, rows = self.config, self.json["vocab_size"]
+        if isinstance(config, Seq2SeqConfig):
+            network, extra = pair_metadata(config, self.json), {}
+        else:
+            if self.kind.model_type == "bert" and config.position_offset:
+                config = replace(config, position_offset=0)  # whose rows are left out
+            if self.kind.model_type == "falcon_h1":
+                config = replace(config, **WITHOUT_FACTORS)  # which are in the weights
+            network, extra = network_metadata(self.name, config), angles(config)
         own: Json = {"general.architecture": self.name, "general.type": "model"}
         own |= {f"{self.name}.{key}": value for key, value in network.items()}
-        if self.kind.reads == "text":
+        if self.kind.reads != "framed":
             own[f"{self.name}.vocab_size"] = rows
         stub = _Stub({**dict.fromkeys(self.tensors, np.empty(0)), **extra})
         stub.own["token_embd.weight"] = (rows,)
         if (types := "token_types.weight") in self.tensors:
             stub.own[types] = self._whole(types).shape
+        if self.kind.reads == "framed":
+            own["tokenizer.ggml.token_type_count"] = stub.own.get(types, (1,))[0]
         self.tensors |= {name: _Part((), partial(_constant, values)) for name, values in extra.items()}
         self._check(config, own, stub)
         ids = self._ids()
@@ -187,7 +239,7 @@ class _File:
             **self._chat(),
         }
 
-    def _check(self, config: OpenSettings, own: Json, stub: _Stub) -> None:
+    def _check(self, config: OpenSettings | Seq2SeqConfig, own: Json, stub: _Stub) -> None:
         """Raise SettingError where reading the file would give other settings."""
         back = config_of(_PATH, self.name, self.kind, own, cast("Tensors", stub))
         architecture = ARCHITECTURES[back["model_type"]]
@@ -204,7 +256,7 @@ class _File:
     def _ids(self) -> Json:
         """Return the ids of tokens by their purposes, as the file names them, and what is put before a text."""
         said = {**self.json, **json.loads(self.exported.files.get(GENERATION_CONFIG, b"{}"))}
-        origin = self.parts.record.get("hugging_face") or {}
+        origin = self.record.get("hugging_face") or {}
         names = self._numbers()
         ids: Json = {}
         for purpose, own in _PURPOSES.items():
@@ -235,7 +287,7 @@ class _File:
         return {**names, **{token["content"]: token["id"] for token in described.get("added_tokens") or ()}}
 
     def _chat(self) -> Json:
-        template = (self.parts.record.get("hugging_face") or {}).get("chat_template")
+        template = (self.record.get("hugging_face") or {}).get("chat_template")
         return {"tokenizer.chat_template": template} if isinstance(template, str) else {}
 
     def _whole(self, name: str) -> ndarray:
@@ -331,16 +383,16 @@ def _columns(packed: ndarray) -> int:
     return int(unpacked_shape(torch.from_numpy(packed))[1])
 
 
-def _name_of(architecture: Architecture) -> str:
+def _name_of(architecture: Architecture, config: OpenSettings | Seq2SeqConfig) -> str:
     """Return llama.cpp's name. Raises SettingError."""
     model_type = architecture.model_type
     if model_type in _AS:
         return _AS[model_type]
     name = next((name for name, kind in KINDS.items() if kind.model_type == model_type), None)
-    if name is None or KINDS[name].reads == "source":
-        known = ", ".join(sorted({kind.model_type for kind in KINDS.values() if kind.reads != "source"} | {*_AS}))
+    if name is None:
+        known = ", ".join(sorted({kind.model_type for kind in KINDS.values()} | {*_AS}))
         raise SettingError(f"llama.cpp has no {model_type}, as far as is known here; GGUF files are written of {known}")
-    return name
+    return f"{name}_moe" if name == "nemotron_h" and isinstance(config, OpenSettings) and config.experts else name
 
 
 def _puts_begin(processor: Json | None) -> bool:
@@ -354,35 +406,45 @@ def _parts_of(kind: Kind, tensors: Mapping[str, ndarray], settings: Json, config
 
     settings: fields of config.json, by which tensors are changed.
     """
-    pattern = re.compile(re.escape(kind.layers).replace(r"\{layer\}", r"(?P<layer>\d+)") + "(?P<stem>.+)")
+    layers = kind.layers or "%s.block.{layer}."  # names of a kind with two sides are whole
+    pattern = re.compile(
+        re.escape(layers).replace(r"\{layer\}", r"(?P<layer>\d+)").replace("%s", "(?:en|de)coder") + "(?P<stem>.+)"
+    )
     tops, blocks = (
         _stems({**own, **{name: theirs for name, theirs in usual.items() if name not in own}})
         for own, usual in ((kind.top, TENSORS), (kind.names, BLOCK))
     )
     parts: dict[str, _Part] = {}
     for full in tensors:
-        match = pattern.fullmatch(full) if kind.layers else None
+        match = pattern.fullmatch(full)
         layer, stem = (None, full) if match is None else (match["layer"], match["stem"])
-        before = "" if layer is None else f"blk.{layer}."
+        if match is not None and not kind.layers:
+            stem = f"{full[: match.start('layer')]}{{layer}}{full[match.end('layer') :]}"
         expert = re.sub(r"(?<=experts\.)\d+", "{expert}", stem)
         names = _names_of(expert, tops if layer is None else blocks)
         if not names:
             return {}, full
         for name, number in names:
             change = _change_of(kind, name, settings, config)
-            own = before + name
+            own = name if layer is None else _in_block(name, layer)
             if expert != stem:
                 sources = (*(parts[own].sources if own in parts else ()), full)
                 parts[own] = _Part(sources, np.stack)
             elif number is None:
                 parts[own] = _Part((full,), change)
             else:
-                parts[own] = _Part((full,), partial(_joined, kind, stem, number))
+                parts[own] = _Part((full,), partial(_joined, kind, stem, number, settings))
     return parts, ""
 
 
-def _joined(kind: Kind, stem: str, number: int, tensors: list[ndarray]) -> ndarray:
-    return kind.joins[stem].write(tensors[0])[number]
+def _in_block(name: str, layer: str) -> str:
+    """Return the name of a tensor of a block, which may have its side first."""
+    side, _, rest = name.partition(".")
+    return f"{side}.blk.{layer}.{rest}" if side in ("enc", "dec") else f"blk.{layer}.{name}"
+
+
+def _joined(kind: Kind, stem: str, number: int, settings: Json, tensors: list[ndarray]) -> ndarray:
+    return kind.joins[stem].write(tensors[0], settings)[number]
 
 
 def _stems(names: Mapping[str, str]) -> dict[str, list[tuple[str, int | None]]]:
