@@ -118,6 +118,25 @@ def learning(name: str, **options: Any) -> Callable[[Path], LanguageModel[Any]]:
     return make
 
 
+def looking(name: str, *, store: int = 0, **settings: Any) -> Callable[[Path], LanguageModel[Any]]:
+    """A network of random weights with a neural cache, or a datastore of so many random states, or both."""
+
+    def make(text: Path) -> LanguageModel[Any]:
+        from chainrule.features.neighbours.model import NeighbourModel
+        from chainrule.features.neighbours.options import NeighbourSettings
+        from chainrule.features.neighbours.states import Datastore
+
+        network: Any = random_model({**DOCUMENT_NETWORKS, **STREAM_NETWORKS}[name])
+        rng = np.random.default_rng(1)
+        keys = rng.normal(size=(store, network.network.encoder.width)).astype(np.float16)
+        tokens = rng.integers(2, network.vocabulary_size, store).astype(np.int32)
+        near = {"neighbours_count": 7, "neighbours_temperature": 3.0, "neighbours_weight": 0.3} if store else {}
+        chosen = NeighbourSettings(**{**near, **settings})
+        return NeighbourModel("recurrent", network, chosen, Datastore(keys, tokens) if store else None)
+
+    return make
+
+
 def fewer_unseen(make: Callable[[Path], LanguageModel[Any]]) -> Callable[[Path], LanguageModel[Any]]:
     from chainrule.mixture.components import RescaledUnknown
 
@@ -188,8 +207,21 @@ DYNAMIC = {
     "feed-forward network that learns": learning("feed-forward, deep, tied"),
 }
 MODELS |= DYNAMIC
+NEAR = {"neural_cache_theta": 2.0, "neural_cache_weight": 0.4}
+NEIGHBOURS = {
+    "LSTM with a neural cache": looking("LSTM, tied", neural_cache=6, **NEAR),
+    "Transformer with a cache and neighbours": looking(
+        "Transformer, relative positions, grouped", store=40, neural_cache=50, **NEAR
+    ),
+    "bag with neighbours": looking("bag of a window", store=40),
+    "LSTM with a neural cache of each document": looking(
+        "LSTM of documents", neural_cache=4, **NEAR, neural_cache_forgets=True
+    ),
+}
+MODELS |= NEIGHBOURS
 STREAMS = {
     *DYNAMIC,
+    *NEIGHBOURS,
     "mixture of a trigram and an LSTM on its residual",
     *STREAM_NETWORKS,
     "linear mixture with a stream",

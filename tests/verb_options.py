@@ -27,6 +27,8 @@ def flag(name: str) -> str:
 MIXING = {"--mix", "--mix-bytes", "--mix-seed"}
 RESULT = {"--output", "--overwrite", "--json"}
 LEARNING = {"--dynamic", *(f"--dynamic-{name}" for name in ("segment", "rate", "decay", "forgets", "rank"))}
+NEIGHBOURS = {"--neighbours", *(f"--neighbours-{name}" for name in ("count", "temperature", "weight"))}
+NEIGHBOURS |= {"--neural-cache", *(f"--neural-cache-{name}" for name in ("theta", "weight", "forgets"))}
 CONTEXT = {"--context-words", "--context-tokens", *LEARNING}
 RECORDS = {"--bad-records", "--bad-records-out"}  # of all verbs that read records
 # Of all verbs that take texts.
@@ -174,7 +176,7 @@ VERBS = {
     "analogy": {"VECTORS", "A", "B", "C", "--rule", "--top", "--restrict", *RESULT},
     "odd": {"VECTORS", "WORDS", *RESULT},
     "map": {"VECTORS", "--output", "--words", "--method", "--seed", "--overwrite"},
-    "next": {"MODEL", "PROMPT", "--top", "--also", "--tokenizer", "--markers", *RESULT},
+    "next": {"MODEL", "PROMPT", "--top", "--also", "--passages", "--tokenizer", "--markers", *RESULT},
     "generate": {
         "MODEL",
         "PROMPT",
@@ -350,6 +352,7 @@ VERBS = {
     | {"--shards", "--bits", "--adapter", "--locale", "--words", "--bigrams", "--shortcuts"},
     "mix": {"MODELS", "--output", "--tune", "--weights", "--kind", "--buckets", "--cache", "--cache-order", "--static"}
     | LEARNING
+    | NEIGHBOURS
     | {"--adaptive", "--gate", "--exchange", "--tokenizer", "--markers", "--overwrite", "--json"}
     | READING,
     "lmplz": {"--order", "--text", "--arpa", "--prune", "--discount_fallback", "--limit_vocab_file"}

@@ -61,6 +61,8 @@ _PUBLIC = {
     "features.prompt.prompt": ("prompt",),
     "features.corpus.rank": ("Ranked", "rank"),
     "features.rescore.rescore": ("Rescored", "rescore"),
+    "features.neighbours.family": ("with_neighbours",),
+    "features.neighbours.passages": ("Passages", "passages"),
     "features.reading.surprisal": ("Surprisals", "surprisal"),
     "features.vision.training": ("train_captions",),
     "features.correct.train_channel": ("train_channel", "train_grammar"),

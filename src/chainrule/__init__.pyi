@@ -76,6 +76,9 @@ if TYPE_CHECKING:
     from chainrule.features.metrics.text_scores import measure_captions as measure_captions
     from chainrule.features.metrics.text_scores import measure_summaries as measure_summaries
     from chainrule.features.metrics.text_scores import measure_translations as measure_translations
+    from chainrule.features.neighbours.family import with_neighbours as with_neighbours
+    from chainrule.features.neighbours.passages import Passages as Passages
+    from chainrule.features.neighbours.passages import passages as passages
     from chainrule.features.prompt.harness import harness as harness
     from chainrule.features.prompt.prompt import prompt as prompt
     from chainrule.features.reading.reading_times import ReadingTimes as ReadingTimes

@@ -241,7 +241,7 @@ def stream_rows(
         log_probs_of = partial(_with_banned, network.output)
     waiting: list[ndarray] = []
     count = 0
-    hidden_states = _hidden_alone if alone else _hidden_in_order
+    hidden_states = _hidden_alone if alone else hidden_in_order
     for hidden in hidden_states(network, rows, pieces):
         for low in range(0, len(hidden), size):
             with torch.inference_mode():
@@ -286,7 +286,7 @@ def _normalised(log_probs: Float32[ndarray, "R V"]) -> Float32[ndarray, "R V"]:
 def _hidden_alone(
     network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
 ) -> Iterator[Float[Tensor, "part D"]]:
-    """Yield the hidden states of `_hidden_in_order`, with the bits that each text has by itself: see
+    """Yield the hidden states of `hidden_in_order`, with the bits that each text has by itself: see
     `_packed_passes`.
     """
     most = FEW if network.packs_texts() else 0
@@ -337,15 +337,14 @@ def _packed(pieces: Sequence[Piece], together: int) -> Iterator[list[Piece]]:
 
 
 @torch.inference_mode()
-def _hidden_in_order(
+def hidden_in_order(
     network: Network, rows: Sequence[Tokens], pieces: Sequence[Piece]
 ) -> Iterator[Float[Tensor, "part D"]]:
     """Yield the hidden states of pieces of several texts, in order."""
     together, batch = _together(network), list[Piece]()
 
     def read() -> Iterator[Float[Tensor, "part D"]]:
-        tokens = _tensor(network, pad([inputs_of(rows, piece) for piece in batch], END))
-        parts = _hidden_parts(network, tokens)
+        parts = _hidden_parts(network, _tensor(network, pad([inputs_of(rows, piece) for piece in batch], END)))
         if len(batch) == 1:
             [piece] = batch
             before = piece.first - piece.begin

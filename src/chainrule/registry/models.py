@@ -51,6 +51,14 @@ KINDS = (
         "other models: chainrule mix --dynamic, or model.dynamic()",
     ),
     Kind(
+        "neighbours",
+        "a network with neighbours",
+        CAUSAL_MODEL,
+        Lazy("chainrule.features.neighbours.family:NEIGHBOURS"),
+        (Lazy("chainrule.features.neighbours.options:NeighbourSettings"),),
+        "networks: chainrule mix --neural-cache or --neighbours, or chainrule.with_neighbours",
+    ),
+    Kind(
         "ngram",
         "an n-gram model",
         CAUSAL_MODEL,

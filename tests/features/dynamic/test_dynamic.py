@@ -139,5 +139,5 @@ def test_verbs_take_networks_that_learn(chainrule: Callable[..., Result], tmp_pa
         assert message in chainrule(*command).error
     with pytest.raises(SettingError, match="rank is for the adapters of Transformers"):
         network.dynamic(rank=4)
-    with pytest.raises(SettingError, match="it learns already"):
+    with pytest.raises(SettingError, match="of family 'dynamic'"):
         learning.dynamic()

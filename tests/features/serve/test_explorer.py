@@ -105,6 +105,20 @@ def test_components_of_a_linear_mixture_add_up(folders: dict[str, Path]) -> None
         assert sum(parts) == pytest.approx(token["prob"], rel=1e-5)
 
 
+def test_neighbours_are_components_and_passages(folders: dict[str, Path]) -> None:
+    settings = {"neural_cache": 9, "neural_cache_theta": 1.0, "neural_cache_weight": 0.2}
+    settings |= {"neighbours_temperature": 1.0, "neighbours_weight": 0.5}
+    text = chainrule.Lines(["ke di ba", "di ba ke", "ba ke di"] * 9)
+    model = chainrule.with_neighbours(chainrule.load(folders["lstm"]), neighbours=text, **settings)  # type: ignore[arg-type]
+    record = next_words(model, TEXT, 8)
+    assert [one["name"] for one in record["components"]] == ["network", "cache", "neighbours"]
+    for i, token in enumerate(record["tokens"]):
+        parts = [one["weight"] * one["probs"][i] for one in record["components"]]
+        assert sum(parts) == pytest.approx(token["prob"], rel=1e-4)
+    assert record["passages_weight"] == pytest.approx(0.7)
+    assert {passage["token"] for passage in record["passages"]} <= {*"kediba", "·", "</s>"}
+
+
 def test_surprisal_adds_up_to_the_score_and_to_bits_per_byte(
     served: Running, folders: dict[str, Path], tmp_path: Path
 ) -> None:

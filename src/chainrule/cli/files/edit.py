@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import CycloptsError, Parameter
 
-from chainrule.cli.shared.models import check_model_target, dynamic, open_model, save_or_keep
+from chainrule.cli.shared.models import check_model_target, open_model, save_or_keep
 from chainrule.cli.shared.options import (
-    NO_FLAGS,
-    Flags,
     Json,
     ModelMarkerRule,
     ModelOutput,
@@ -21,19 +19,17 @@ from chainrule.cli.shared.options import (
     Overwrite,
     TextFile,
     WholeNumber,
-    given_settings,
+    given_flags,
 )
+from chainrule.cli.shared.parts import flags_of_parts, parts_of, with_flags
 from chainrule.cli.shared.results import ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.cli.shared.texts import DEFAULT_READING, TextOptions, note_repairs, text_for
 from chainrule.errors import SettingError
 from chainrule.mixture.config import CacheConfig, GateKind, Kind, MixtureConfig
-from chainrule.models.config import LearningOptions
 from chainrule.verbs.edited_models import MixedModel, PrunedModel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from chainrule.base.progress import Progress
     from chainrule.models.model import Model
 
@@ -136,8 +132,10 @@ def _prune(
 
 
 _EXCHANGED = 2  # a network on a known distribution, and another one
+_PARTS = parts_of("mix")  # each changes the models before they are mixed
 
 
+@with_flags(flags_of_parts(_PARTS))
 def mix(
     *models: Annotated[Path, Parameter(help="Model folders, or ARPA files.", required=True)],
     output: ModelOutput,
@@ -183,7 +181,6 @@ def mix(
         WholeNumber,
         Parameter(help="With --cache: count n-grams up to this order among them, such as 6."),
     ] = 1,
-    learning: Flags[LearningOptions] = NO_FLAGS,
     static: Annotated[
         bool, Parameter(negative=(), help="Merge n-gram models into one n-gram model; vocabularies may differ.")
     ] = False,
@@ -199,6 +196,7 @@ def mix(
     reading: TextOptions = DEFAULT_READING,
     overwrite: Overwrite = False,
     json: Json = False,
+    flags: dict[str, Any],
 ) -> None:
     """Mix models that share a tokenizer and vocabulary into one.
 
@@ -225,29 +223,33 @@ def mix(
     from chainrule.verbs.mix import merge
     from chainrule.verbs.mix import mix as mix_models
 
-    if static and (kind != "linear" or buckets != 1 or cache is not None or adaptive):
-        raise CycloptsError(msg="--static is for linear mixtures, with neither --buckets, --adaptive nor --cache.")
+    changes = {name: own for name, own in flags.items() if given_flags(own)}
+    others = bool(changes) or kind != "linear" or buckets != 1 or cache is not None or adaptive
+    if static and others:
+        raise CycloptsError(msg="--static is for linear mixtures: no --buckets, --adaptive, --cache, or networks.")
     if cache_order != 1 and cache is None:
         raise CycloptsError(msg="--cache-order is for a cache; say how many tokens it keeps: --cache 10000.")
     if adaptive and tune is None:
         raise CycloptsError(msg="--adaptive learns its weights from a held-out text; give one: --tune heldout.txt.")
     if gate != "default" and not adaptive:
         raise CycloptsError(msg="--gate is for weights that depend on the context; give --adaptive, too.")
-    if exchange and (kind != "linear" or buckets != 1 or cache is not None or tune or weights or static or adaptive):
+    if exchange and (others or tune or weights or static):
         raise CycloptsError(msg="--exchange keeps the weights of the first model; leave other options out.")
     if exchange and len(models) != _EXCHANGED:
         raise CycloptsError(msg="--exchange takes a model that --residual-of has made, and an n-gram model.")
     if tune is not None and weights:
         raise CycloptsError(msg="Give either --tune or --weights.")
-    if tune is None and reading != DEFAULT_READING:
+    if tune is None and reading != DEFAULT_READING and not changes:
         raise CycloptsError(msg="The options that say how to read texts are for --tune, which is missing.")
-    learns = given_settings(learning)
-    if learns and (static or exchange):
-        raise CycloptsError(msg="--dynamic is for mixtures; leave out --static and --exchange.")
+    is_alone = len(models) == 1 and cache is None and bool(changes)
+    if is_alone and (kind != "linear" or buckets != 1 or adaptive or weights):
+        raise CycloptsError(msg=f"{models[0]} is one model; --kind, --buckets, --adaptive and --weights mix several.")
     config = MixtureConfig(kind=kind, weights=tuple(weights) or None, buckets=buckets, adaptive=adaptive, gate=gate)
     cached = None if cache is None else CacheConfig(words=cache, order=cache_order)
     heldout = None if tune is None else text_for(models, reading, tune)
-    _check_all_differ(models)
+    real = [path.resolve() for path in models]
+    if twice := next((path for path in reversed(models) if real.count(path.resolve()) > 1), None):
+        raise SettingError(f"{twice} is named twice; name each model once, and set how much it counts with --weights")
     check_model_target(output, overwrite=overwrite, ngrams=static)
     began = time.perf_counter()
     with progress_bar() as progress:
@@ -256,9 +258,12 @@ def mix(
             for path in models
         ]
         names = [str(path) for path in models]
-        if learns:
-            parts = _learning(parts, names, learns)
-        if exchange:
+        given = {"names": names, "paths": models, "reading": reading, "heldout": heldout, "progress": progress}
+        for name, own in changes.items():
+            parts = _PARTS[name].run(own, parts, **given)
+        if is_alone:
+            [model] = parts
+        elif exchange:
             model = exchange_known(*parts, names=names)
         elif static:
             model = merge(parts, config.weights, heldout=heldout, names=names, progress=progress)
@@ -274,26 +279,6 @@ def mix(
         time.perf_counter() - began,
         {name: part.record.get("data", {}) for name, part in zip(names, parts, strict=True)},
         is_static=static,
-        has_weights=bool(weights) or exchange,
+        has_weights=bool(weights) or exchange or (is_alone and tune is None),
     )
     ResultOptions(json=json).show(mixed)
-
-
-def _learning(models: Sequence[Any], names: Sequence[str], learns: dict[str, Any]) -> list[Any]:
-    """Return the models, of which the networks learn as they read. Raises SettingError if there are none."""
-    from chainrule.models.language_models import CausalNetwork
-
-    if not any(isinstance(model, CausalNetwork) for model in models):
-        raise SettingError(f"dynamic is for networks, and {', '.join(names)} is none; leave it out")
-    return [dynamic(model, learns) if isinstance(model, CausalNetwork) else model for model in models]
-
-
-def _check_all_differ(models: Sequence[Path]) -> None:
-    """Raises SettingError where a model is named twice."""
-    seen: set[Path] = set()
-    for path in models:
-        if path.resolve() in seen:
-            raise SettingError(
-                f"{path} is named twice; name each model once, and set how much it counts with --weights"
-            )
-        seen.add(path.resolve())

@@ -13,7 +13,7 @@ from chainrule.base.files import describe_duplicate
 from chainrule.cli.shared.options import given_settings
 from chainrule.cli.shared.screen import note
 from chainrule.errors import OutputError, SettingError, prefix_errors
-from chainrule.models.config import LearningOptions
+from chainrule.models.config import DynamicOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,20 +106,16 @@ def as_read(models: Mapping[str, ScoringModel], reading: Flags[ReadingOptions]) 
     """
     found: dict[str, Any] = {}
     sizes_of = given_settings(reading)
-    learning = {own.name: sizes_of.pop(own.name) for own in fields(LearningOptions) if own.name in sizes_of}
+    learns = sizes_of.pop("dynamic", False)
+    learning = {own.name: sizes_of.pop(own.name) for own in fields(DynamicOptions) if own.name in sizes_of}
     for name, model in models.items():
         with prefix_errors(name):
-            if learning:
-                found[f"{name}-dynamic"] = dynamic(model, learning)
+            if learns:
+                found[f"{name}-dynamic"] = model.dynamic(**learning)
             for option, sizes in sizes_of.items():
                 unit = option.removeprefix("context_")
                 found |= {f"{name}-{unit}-{size}": model.limited(**{option: size}) for size in sizes}
     return found or dict(models)
-
-
-def dynamic(model: ScoringModel, learning: dict[str, Any]) -> ScoringModel:
-    """Return a model that learns as it reads. learning: `LearningOptions` that were given."""
-    return model.dynamic(**{name: value for name, value in learning.items() if name != "dynamic"})
 
 
 def note_warnings(record: Mapping[str, Any], path: Path) -> None:

@@ -12,7 +12,7 @@ from chainrule.kinds import rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    Verb = Callable[..., None]
+    Verb = Callable[..., Any]
 
 _LAST = ("show", "overwrite", "json")  # of a verb's parameters: how and where results are shown
 

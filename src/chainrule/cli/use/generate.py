@@ -36,6 +36,7 @@ from chainrule.cli.shared.options import (
     given_settings,
     refuse_sampling,
 )
+from chainrule.cli.shared.parts import flags_of_parts, parts_of, run_part, with_flags
 from chainrule.cli.shared.results import TO_SCREEN, ResultOptions
 from chainrule.cli.shared.screen import note, progress_bar
 from chainrule.decoding.config import Limits, SamplingConfig
@@ -188,6 +189,10 @@ def _note_unknown_words(model: ScoringModel, *parts: str, of: str = "prompt", wh
         note(f"{who} does not know {', '.join(unknown[:SHOWN])}{more} of the {of}; each counts as <unk>")
 
 
+_PARTS = parts_of("next shell")
+
+
+@with_flags(flags_of_parts(_PARTS))
 def next_tokens(
     model: ModelPath,
     prompt: Annotated[
@@ -200,6 +205,7 @@ def next_tokens(
     tokenizer: ModelTokenizerName = None,
     markers: ModelMarkerRule = None,
     show: ResultOptions = TO_SCREEN,
+    flags: dict[str, Any],
 ) -> None:
     """List the likeliest next tokens after a prompt.
 
@@ -217,6 +223,8 @@ def next_tokens(
     from chainrule.models.language_models import CausalModel
 
     show.check()
+    if run_part(_PARTS, flags, model=model, prompt=prompt, also=also, tokenizer=tokenizer, markers=markers, show=show):
+        return
     with progress_bar() as progress:
         names = names_of(paths := (model, *also))
         opened = [open_model(path, tokenizer, markers, progress, kind=CausalModel) for path in paths]

@@ -1,3 +1,3 @@
-"""A network that sees less of a text than it could: at most so many words, or tokens, before each."""
+"""Networks that read a text in another way: here, those that see at most so many words, or tokens, before each."""
 
 USES = ()

@@ -1,3 +1,3 @@
 """Networks that learn from a text as they read it: dynamic evaluation."""
 
-USES = ()
+USES = ("context",)

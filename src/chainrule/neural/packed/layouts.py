@@ -55,7 +55,6 @@ FORMS = {
 }
 _BY_SIZE = {form.bytes: (name, form) for name, form in FORMS.items()}
 HEAD, _MOST_PARTS = 64, 6
-_MOST_ROWS = 1 << 31
 _TOGETHER = 1 << 20  # weights that are packed at a time
 _HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 

@@ -25,6 +25,7 @@ from chainrule.decoding.next_token import History, Rules, normalise, warped_cand
 from chainrule.errors import ChainruleError, SettingError
 from chainrule.evaluation.surprisal import read_block, word_figures
 from chainrule.features.corpus.detection import rank_texts
+from chainrule.features.neighbours.passages import components_of, passages_of
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.features.serve.explorer.example import example_of, message_of
 from chainrule.features.side_by_side.next_tokens import predict, side_by_side
@@ -249,6 +250,7 @@ def _counts(
 
 _GUESSES = 5  # tokens named of each layer
 _CONTEXT = 8  # tokens named of the text
+_PASSAGES = 10
 
 
 def next_words(model: Model, text: str, top: int = 20, sampling: SamplingConfig | None = None) -> Json:
@@ -348,7 +350,14 @@ def _continuations(model: CausalModel, text: str, top: int, sampling: SamplingCo
         **backoff_chain(model, state, ids, best),
         **_components(model, state, best),
         **_layers(model, ids, best),
+        **_passages(model, state),
     }
+
+
+def _passages(model: CausalModel, state: Any) -> Json:
+    """Return, for a model with neighbours, the passages that count most, and the weight of all of them."""
+    found = passages_of(model, state, _PASSAGES)
+    return {} if found is None else {"passages": found.to_records(), "passages_weight": found.counted}
 
 
 def _texts_added(tokenizer: Tokenizer, ids: Tokens, tokens: list[bytes], text: str) -> list[str | None]:
@@ -369,8 +378,13 @@ def _texts_added(tokenizer: Tokenizer, ids: Tokens, tokens: list[bytes], text: s
 
 
 def _components(model: CausalModel, state: Any, best: Tokens) -> Json:
-    """Return, for a mixture, the name and the weight of each component, and the probabilities that it gives."""
+    """Return, for a mixture, the name and the weight of each component, and the probabilities that it gives.
+
+    A network with neighbours is a linear mixture of itself and these.
+    """
     engine = model.language_model
+    if (own := components_of(engine, state, best)) is not None:
+        return {"mixture": "linear", "components": own}
     if not isinstance(engine, LinearMixture | LogLinearMixture | AdaptiveMixture):
         return {}
     weights = engine.weights_of(state)[0]

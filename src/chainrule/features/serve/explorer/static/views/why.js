@@ -5,7 +5,7 @@ import { element, figure, probability, table, tokenText } from "../elements.js";
 /** What there is to say of one of the tokens of a record; null if that is nothing. */
 export function drawWhy(record, chosen) {
   if (record.backoff) return drawBackoff(record, chosen);
-  if (record.components) return drawComponents(record, chosen);
+  if (record.components) return element("div", {}, drawComponents(record, chosen), record.passages && drawPassages(record));
   return record.layers ? drawLayers(record, chosen) : null;
 }
 
@@ -63,6 +63,15 @@ function drawComponents(record, chosen) {
     figure(weight, 3), probability(probs[chosen]), isLinear && `${figure(100 * own[i], 1)} %`]);
   return element("section", {}, element("h2", {}, `Who gives “${tokenText(token.shown)}” ${probability(token.prob)}`),
     table(`A ${record.mixture} mixture`, ["component", "weight", "its probability", isLinear ? "share of the sum" : ""], rows));
+}
+
+/** The passages where a network's state was similar, and what came next there. */
+function drawPassages({ passages, passages_weight: all }) {
+  const rows = passages.map(({ context, token, weight, tokens_ago: ago, document: number }) => [
+    `… ${context}`, tokenText(token), probability(weight), ago === null ? `document ${number.toLocaleString()}` : `${ago.toLocaleString()} ${ago === 1 ? "token" : "tokens"} ago`]);
+  return element("section", {}, element("h2", {}, "Similar passages"),
+    table(`What came next where the network's state was similar: ${figure(100 * all, 1)} % of the probability is from such passages`,
+      ["passage", "next token", "its part", "where"], rows, "left"));
 }
 
 /** The logit lens: what the output makes of each layer, the last one first. */

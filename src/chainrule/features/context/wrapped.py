@@ -1,0 +1,94 @@
+"""The families of engines around a network: they change what it predicts, by learning or by similar states."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from chainrule.errors import ModelFormatError, SettingError
+from chainrule.kinds import kinds
+from chainrule.models.families.family import Family
+from chainrule.models.families.table import FAMILIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy import ndarray
+
+    from chainrule.evaluation.likelihood import StreamScoring
+    from chainrule.models.families.family import Arrays, Json
+    from chainrule.models.scoring_model import ScoringModel
+    from chainrule.neural.language_model import NeuralModel
+
+
+class Wrapped(Protocol):
+    """A language model made of a network. family: that of the network; model: the network, a `NeuralModel`."""
+
+    family: str
+    model: Any
+
+    def score_stream_with_unknown(
+        self, stream: Any, on_share: Callable[[float], None] | None = None
+    ) -> tuple[ndarray, ndarray]:
+        """Return the log-probabilities of a stream's tokens, and of <unk> at their positions."""
+
+    @property
+    def stream_signature(self) -> str:
+        """How it reads a stream, as a short text for records."""
+
+
+def network_in(model: ScoringModel, does: str) -> NeuralModel:
+    """Return the network of a model, with its adapter merged. Raises SettingError if it is none that continues texts.
+
+    does: what such models do, for the error.
+    """
+    from chainrule.neural.language_model import NeuralModel
+
+    if not isinstance(model.engine, NeuralModel):
+        raise SettingError(f"only networks that continue texts {does}, and this is a model of family {model.family!r}")
+    network: NeuralModel = model.merge().engine
+    return network
+
+
+def wrapped(name: str, engine: Wrapped, model: ScoringModel, record: Mapping[str, Any]) -> ScoringModel:
+    """Return an engine around the network of a model as a model of the family `name`. record: what that adds."""
+    alone = {"models": [{"name": "network", "family": model.family}], "weights": [[1.0]]}
+    full = {**model.record, "family": name, **alone, **record}
+    made: ScoringModel = kinds()[name].model.get()(name, engine, model.tokenizer, full, model.speller)
+    return made
+
+
+def wrapping_family(
+    to_state: Callable[[Any], tuple[Json, Arrays]], from_state: Callable[[str, Any, Json, Arrays], Any]
+) -> Family:
+    """Return a family of networks with something around them.
+
+    to_state: gives the settings and arrays of what is around a network. from_state: puts these around the network of a
+    family again.
+    """
+
+    def take_apart(engine: Wrapped) -> tuple[Json, Arrays]:
+        network, arrays = FAMILIES[engine.family].to_state(engine.model)
+        own, own_arrays = to_state(engine)
+        return {**own, "network_family": engine.family, "settings": network}, {**arrays, **own_arrays}
+
+    def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> Any:
+        name, network = settings.get("network_family"), settings.get("settings")
+        family = FAMILIES.get(name) if isinstance(name, str) else None
+        if family is None or not family.trains_in_steps or family.job != "continue" or not isinstance(network, dict):
+            raise ModelFormatError(f"the model has a network of family {name!r}, which is none that continues texts")
+        around = {key: array for key, array in arrays.items() if key.startswith("around.")}
+        inner = {key: array for key, array in arrays.items() if key not in around}
+        return from_state(str(name), family.from_state(network, inner, vocabulary_size), settings, around)
+
+    def stream_scoring(engine: Wrapped) -> StreamScoring:
+        from chainrule.evaluation.likelihood import StreamScoring
+
+        return StreamScoring(engine.score_stream_with_unknown, engine.stream_signature)
+
+    return Family(
+        token_bytes=0,
+        to_state=take_apart,
+        from_state=put_together,
+        stream_scoring=stream_scoring,
+        context=lambda engine: FAMILIES[engine.family].context(engine.model),
+    )
