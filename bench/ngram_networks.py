@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 RUN, EVERY = 50, 20  # lines of a run; every so many tune
 SHARES = ((0, 0.85), (0.85, 0.9), (0.9, 1))  # of the documents of a folder, that train, tune and are measured
 CACHE = chainrule.CacheConfig(words=1 << 20, order=6)
+STATES = 2000  # of a neural cache
 
 
 def parts_of(text: Path, folder: Path, document: Any) -> tuple[Source, Source, Source]:
@@ -131,8 +132,11 @@ def row(
         nats["adaptive, by evidence"] = chainrule.mix([model, *others], evidence, heldout=tune)
         nats["adaptive"] = chainrule.mix([model, *others], adaptive, heldout=tune)
     if others and not quick:
-        nats["dynamic"] = learning = model.dynamic()
-        nats["dynamic, adaptive with a cache"] = chainrule.mix([learning, *others], adaptive, heldout=tune, cache=CACHE)
+        nats["dynamic"] = model.dynamic()
+        nats["neural cache"] = chainrule.with_neighbours(model, neural_cache=STATES, heldout=tune)
+        for name in ("dynamic", "neural cache"):
+            mixed = chainrule.mix([nats[name], *others], adaptive, heldout=tune, cache=CACHE)
+            nats[f"{name}, adaptive with a cache"] = mixed
     if not quick:
         nats["with a cache"] = chainrule.mix([model, *others], heldout=tune, cache=CACHE)
         nats["adaptive with a cache"] = chainrule.mix([model, *others], adaptive, heldout=tune, cache=CACHE)
