@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 import chainrule
 from chainrule.errors import SettingError
+from chainrule.features.speech import ctc
+from chainrule.features.speech.options import TranscribeOptions
 from chainrule.features.speech.search import language_model
 from chainrule.features.speech.search.alphabet import Alphabet
 from chainrule.features.speech.search.beams import START, LMBeam, prune_history
@@ -50,6 +52,25 @@ def decode(log_probs: np.ndarray, labels: list[str], model=None, limits: Limits 
     search.load([START], cache)
     search.run(log_probs)
     return search.finish(cache, is_end=True)
+
+
+@pytest.mark.parametrize("hotwords", [(), ("ab", "ba")])
+def test_what_no_text_goes_back_to_is_forgotten_and_changes_nothing(hotwords: tuple[str, ...]) -> None:
+    log_probs = random_log_probs(400, len(LABELS), 5)
+    text = chainrule.Lines(["ab a b", "a ba b ab", "b b a"] * 9)
+    model = chainrule.train(text, chainrule.NGramConfig(order=3), tokenizer="whitespace")
+    found = []
+    for piece in (400, 7):
+        decoder = ctc.Decoder(model, TranscribeOptions(hotwords=hotwords), Alphabet.build_alphabet(LABELS))
+        decoding = decoder.begin(decoder.labels_of(tuple(LABELS)))
+        for begin in range(0, 400, piece):
+            decoding.run(log_probs[begin : begin + piece])
+            if piece < 400:
+                decoding._search.forget()
+        found.append(decoding.finish(log_probs))
+        held = decoding._search._counts[TEXTS]
+    assert found[0] == found[1]
+    assert held < 1_000  # of more than ten times as many
 
 
 @given(st.integers(0, 5), st.integers(0, 2**32 - 1))

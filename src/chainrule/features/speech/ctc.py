@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
     Outputs = str | os.PathLike[str] | Float[ndarray, "T labels"] | Iterable[Float[ndarray, "T labels"]]
 
+_FRAMES = 1 << 11  # after so many, a search forgets what none of its texts goes back to
+
 
 class HeardWord(NamedTuple):
     """A word with its first frame, and the one after its last.
@@ -303,8 +305,12 @@ class Decoding:
 
     def run(self, log_probs: Float[ndarray, "T labels"]) -> None:
         """Read the frames that come next: log-probabilities of labels."""
-        self._search.run(log_probs, self._frames)
-        self._frames += len(log_probs)
+        for begin in range(0, len(log_probs), _FRAMES):
+            part = log_probs[begin : begin + _FRAMES]
+            self._search.run(part, self._frames)
+            self._frames += len(part)
+            if len(part) == _FRAMES:
+                self._search.forget()
 
     def certain(self) -> list[str]:
         """Return the words at the beginning that all texts of the search share; no frame to come changes them."""

@@ -23,6 +23,7 @@ from chainrule.features.speech.search.beams import (
     sort_and_trim_beams,
 )
 from chainrule.features.speech.search.config import DEFAULTS
+from chainrule.features.speech.search.forgetting import reached
 from chainrule.features.speech.search.words import CODE_POINTS, NO_WORDS, Hotwords, Words, code_points, table_size
 
 if TYPE_CHECKING:
@@ -158,13 +159,8 @@ class Search:
         partial: PartialScorer | None = None,
     ) -> None:
         """Begin a search. partial: scores the beginnings of words, where the model's `known` does not say all."""
-        self._labels, self._model, self._limits, self._hotwords, self._partial = (
-            labels,
-            model,
-            limits,
-            hotwords,
-            partial,
-        )
+        self._labels, self._model, self._limits = labels, model, limits
+        self._hotwords, self._partial = hotwords, partial
         known = None if model is None else model.known
         self._known = NO_WORDS if known is None else known
         self._texts = np.zeros((_ROOM, 4), np.int32)
@@ -284,6 +280,28 @@ class Search:
             kernels.rehash(self._words, words, self._word_slots)
         if spans + more > len(self._spans):
             self._spans = _longer_array(self._spans, spans + more)
+
+    def forget(self) -> None:
+        """Drop what no beam goes back to, so that memory does not grow with the frames: no result changes."""
+        beams, counts = self._beams[: self._counts[kernels.BEAMS]], self._counts
+        texts, of_text = reached(self._texts[: counts[kernels.TEXTS]], beams[:, kernels.TEXT])
+        spans, of_span = reached(self._spans[: counts[kernels.SPANS]], beams[:, kernels.SPAN])
+        used = np.concatenate([beams[:, kernels.WORD], self._texts[texts, kernels.LAST_WORD]])
+        words, of_word = reached(self._words[: counts[kernels.WORDS]], used)
+        self._states = {int(of_text[node]): self._states[node] for node in texts.tolist() if node in self._states}
+        self._spelled = {int(of_word[node]): self._spelled[node] for node in words.tolist() if node in self._spelled}
+        self._texts, self._text_scores = self._texts[texts], self._text_scores[texts]
+        self._raw, self._addresses = self._raw[texts], self._addresses[texts]
+        self._words, self._word_scores, self._spans = self._words[words], self._word_scores[words], self._spans[spans]
+        for rows, field, numbers in (
+            *((self._texts, kernels.PARENT, of_text), (self._texts, kernels.LAST_WORD, of_word)),
+            *((self._words, kernels.PARENT, of_word), (self._spans, kernels.PARENT, of_span)),
+            *((beams, kernels.TEXT, of_text), (beams, kernels.WORD, of_word), (beams, kernels.SPAN, of_span)),
+        ):
+            rows[:, field] = numbers[rows[:, field]]
+        counts[[kernels.TEXTS, kernels.WORDS, kernels.SPANS]] = len(texts), len(words), len(spans)
+        self._scored_words = len(words)
+        self._make_room(_ROOM + max(len(texts), len(words)))
 
     def run(self, log_probs: Float64[ndarray, "T labels"], first: int = 0) -> None:
         """Read frames. first: the number of the first frame. The beams are those of the last frame."""
