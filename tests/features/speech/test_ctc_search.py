@@ -66,6 +66,7 @@ def test_what_no_text_goes_back_to_is_forgotten_and_changes_nothing(hotwords: tu
         for begin in range(0, 400, piece):
             decoding.run(log_probs[begin : begin + piece])
             if piece < 400:
+                decoding._search.forget_states()
                 decoding._search.forget()
         found.append(decoding.finish(log_probs))
         held = decoding._search._counts[TEXTS]

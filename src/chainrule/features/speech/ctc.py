@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
     Outputs = str | os.PathLike[str] | Float[ndarray, "T labels"] | Iterable[Float[ndarray, "T labels"]]
 
-_FRAMES = 1 << 11  # after so many, a search forgets what none of its texts goes back to
+_FRAMES = 128  # after so many, a search forgets states of its language model, which hold the ends of texts
+_SELDOM = 16  # after so many times as many, also what none of its texts goes back to, which takes longer
 
 
 class HeardWord(NamedTuple):
@@ -310,7 +311,9 @@ class Decoding:
             self._search.run(part, self._frames)
             self._frames += len(part)
             if len(part) == _FRAMES:
-                self._search.forget()
+                self._search.forget_states()
+                if self._frames // _FRAMES % _SELDOM == 0:
+                    self._search.forget()
 
     def certain(self) -> list[str]:
         """Return the words at the beginning that all texts of the search share; no frame to come changes them."""

@@ -281,6 +281,13 @@ class Search:
         if spans + more > len(self._spans):
             self._spans = _longer_array(self._spans, spans + more)
 
+    def forget_states(self) -> None:
+        """Drop the model's states of texts that no beam has: such a text is scored again if it comes back."""
+        nodes = self._beams[: self._counts[kernels.BEAMS], kernels.TEXT]
+        self._states = {node: self._states[node] for node in {0, *nodes.tolist()} & self._states.keys()}
+        self._texts[1 : self._counts[kernels.TEXTS], kernels.STATUS] = kernels.NEW
+        self._texts[nodes, kernels.STATUS] = kernels.SCORED
+
     def forget(self) -> None:
         """Drop what no beam goes back to, so that memory does not grow with the frames: no result changes."""
         beams, counts = self._beams[: self._counts[kernels.BEAMS]], self._counts
