@@ -15,7 +15,7 @@ from chainrule.errors import EstimationError, SettingError
 from chainrule.features.dynamic.model import DynamicModel
 from chainrule.models.config import DynamicOptions
 from chainrule.neural.layers.state import detach
-from chainrule.protocol import END
+from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,16 +30,18 @@ def learner(name: str, **options: Any) -> DynamicModel:
     return DynamicModel("recurrent", random_model(STREAM_NETWORKS[name]), DynamicOptions(**options))
 
 
-def by_a_plain_loop(name: str, segment: int, rate: float, decay: float) -> np.ndarray:
-    """The scores of STREAM: the weights of a copy, changed in place after each segment."""
+def by_a_plain_loop(
+    name: str, segment: int, rate: float, decay: float, stream: np.ndarray = STREAM, *, counts_unknown: bool = True
+) -> np.ndarray:
+    """The scores of a stream: the weights of a copy, changed in place after each segment."""
     network = copy.deepcopy(random_model(STREAM_NETWORKS[name]).network)
     weights = [*network.parameters()]
     trained = [weight.detach().clone() for weight in weights]
     gradients: list[list[torch.Tensor]] = []
-    inputs = torch.tensor([END, *STREAM[:-1].tolist()])
-    targets = torch.from_numpy(STREAM.astype(np.int64))
+    inputs = torch.tensor([END, *stream[:-1].tolist()])
+    targets = torch.from_numpy(stream.astype(np.int64))
     state, scores = network.start(1), []
-    for begin in range(0, len(STREAM), segment):
+    for begin in range(0, len(stream), segment):
         part = slice(begin, begin + segment)
         hidden, state = network(inputs[None, part], state)
         log_probs = network.output.log_probs(hidden[0])[range(len(targets[part])), targets[part]]
@@ -47,6 +49,10 @@ def by_a_plain_loop(name: str, segment: int, rate: float, decay: float) -> np.nd
         state = detach(state)
         if len(targets[part]) < segment:
             break
+        if not counts_unknown:
+            log_probs = log_probs[targets[part] != UNKNOWN]
+        if not len(log_probs):
+            continue
         gradients.append([*torch.autograd.grad(-log_probs.mean(), weights)])
         with torch.no_grad():
             for i, (weight, own) in enumerate(zip(weights, trained, strict=True)):
@@ -65,6 +71,16 @@ def test_scores_are_those_of_a_plain_loop(name: str, segment: int, decay: float)
     still = random_model(STREAM_NETWORKS[name]).score_stream(STREAM)
     np.testing.assert_allclose(found[:segment], still[:segment], atol=2e-5)
     assert np.abs(found[segment:] - still[segment:]).max() > 0.005
+
+
+def test_one_of_many_unseen_types_teaches_nothing() -> None:
+    stream = STREAM.copy()
+    stream[[1, 6, 7, 8, 13]] = UNKNOWN
+    options, network = DynamicOptions(segment=3, rate=0.9), random_model(STREAM_NETWORKS["LSTM, tied"])
+    for counts in (True, False):
+        found = DynamicModel("recurrent", network, options, counts_unknown=counts).score_stream(stream)
+        expected = by_a_plain_loop("LSTM, tied", 3, 0.9, options.decay, stream, counts_unknown=counts)
+        np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", ["LSTM, tied", "Transformer, relative positions, grouped", "Transformer, gpt2"])

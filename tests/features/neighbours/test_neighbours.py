@@ -143,6 +143,27 @@ def test_rows_of_a_cache_share_memory_and_do_not_change() -> None:
     assert other.tokens.tolist() == [94, 95, 96, 97, 98, 99, 9]
 
 
+def test_unknown_words_are_no_evidence_of_each_other(corpus: Path, tmp_path: Path) -> None:
+    """Each <unk> of a text is another of many unseen types: P(<unk>) is never more than the network's."""
+    text = library.Lines(["the xylo sat on the zeb", "a quag ran to the fjor", "the plim", "zorn and veld"] * 6)
+    training = library.TrainingConfig(steps=30)
+    network = library.train(corpus, library.RecurrentConfig(width=16, layers=1), training=training)
+    assert network.speller.unseen_types > 1
+    cached = library.with_neighbours(network, neural_cache=50, neural_cache_theta=1.0, neural_cache_weight=0.3)
+    around = library.with_neighbours(
+        network, neighbours=text, neighbours_count=9, neighbours_temperature=2.0, neighbours_weight=0.3
+    )
+    cached.save(tmp_path / "cached")
+    stream = np.array([0, 0, 3, 0, END, 0], np.int32)
+    alone = network.engine.score_stream_with_unknown(stream)[1]
+    for model in (cached, library.load(tmp_path / "cached"), around):
+        scores, unknown = model.engine.score_stream_with_unknown(stream)
+        assert (unknown <= alone + 1e-6).all()
+        np.testing.assert_array_equal(scores[stream == 0], unknown[stream == 0])
+        [row] = model.engine.next_log_probs(model.engine.start([stream]))
+        assert np.exp(row.astype(np.float64)).sum() == pytest.approx(1, abs=1e-5)
+
+
 def test_begin_never_comes_from_a_cache() -> None:
     model = looking("LSTM, tied", NeighbourSettings(neural_cache=9, **CACHE))
     state = model.start([np.array([3, BEGIN, 4], np.int32)])

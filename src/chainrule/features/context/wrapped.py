@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 
 class Wrapped(Protocol):
-    """A language model made of a network. family: that of the network; model: the network, a `NeuralModel`."""
+    """A language model made of a network.
+
+    family: that of the network. model: the network, a `NeuralModel`. counts_unknown: see the function of that name.
+    """
 
     family: str
     model: Any
+    counts_unknown: bool
 
     def score_stream_with_unknown(
         self, stream: Any, on_share: Callable[[float], None] | None = None
@@ -49,6 +53,15 @@ def network_in(model: ScoringModel, does: str) -> NeuralModel:
     return network
 
 
+def counts_unknown(model: ScoringModel) -> bool:
+    """Return whether <unk> in a text is evidence that it comes again.
+
+    It is where <unk> stands for all unknown words at once. Where it stands for one of many unseen types, each <unk> of
+    a text is another type.
+    """
+    return model.speller.unseen_types <= 1
+
+
 def wrapped(name: str, engine: Wrapped, model: ScoringModel, record: Mapping[str, Any]) -> ScoringModel:
     """Return an engine around the network of a model as a model of the family `name`. record: what that adds."""
     alone = {"models": [{"name": "network", "family": model.family}], "weights": [[1.0]]}
@@ -58,18 +71,19 @@ def wrapped(name: str, engine: Wrapped, model: ScoringModel, record: Mapping[str
 
 
 def wrapping_family(
-    to_state: Callable[[Any], tuple[Json, Arrays]], from_state: Callable[[str, Any, Json, Arrays], Any]
+    to_state: Callable[[Any], tuple[Json, Arrays]], from_state: Callable[[str, Any, Json, Arrays, bool], Any]
 ) -> Family:
     """Return a family of networks with something around them.
 
     to_state: gives the settings and arrays of what is around a network. from_state: puts these around the network of a
-    family again.
+    family again; last, it gets `counts_unknown`.
     """
 
     def take_apart(engine: Wrapped) -> tuple[Json, Arrays]:
         network, arrays = FAMILIES[engine.family].to_state(engine.model)
         own, own_arrays = to_state(engine)
-        return {**own, "network_family": engine.family, "settings": network}, {**arrays, **own_arrays}
+        kept = {"network_family": engine.family, "counts_unknown": engine.counts_unknown, "settings": network}
+        return {**own, **kept}, {**arrays, **own_arrays}
 
     def put_together(settings: Json, arrays: Arrays, vocabulary_size: int) -> Any:
         name, network = settings.get("network_family"), settings.get("settings")
@@ -78,7 +92,8 @@ def wrapping_family(
             raise ModelFormatError(f"the model has a network of family {name!r}, which is none that continues texts")
         around = {key: array for key, array in arrays.items() if key.startswith("around.")}
         inner = {key: array for key, array in arrays.items() if key not in around}
-        return from_state(str(name), family.from_state(network, inner, vocabulary_size), settings, around)
+        counts = settings.get("counts_unknown") is not False
+        return from_state(str(name), family.from_state(network, inner, vocabulary_size), settings, around, counts)
 
     def stream_scoring(engine: Wrapped) -> StreamScoring:
         from chainrule.evaluation.likelihood import StreamScoring

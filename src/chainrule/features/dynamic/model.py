@@ -88,11 +88,12 @@ class DynamicModel(ByDistributions[tuple[Row, ...]]):
 
     end = END
 
-    def __init__(self, family: str, model: NeuralModel, options: DynamicOptions) -> None:
-        """Take a network of a family, which does not change. Raises SettingError if it has no linear layers for
-        adapters.
+    def __init__(self, family: str, model: NeuralModel, options: DynamicOptions, counts_unknown: bool = True) -> None:
+        """Take a network of a family, which does not change.
+
+        counts_unknown: whether it learns from <unk>, too. Raises SettingError if it has no linear layers for adapters.
         """
-        self.family, self.model, self.options = family, model, options
+        self.family, self.model, self.options, self.counts_unknown = family, model, options, counts_unknown
         self.vocabulary_size = model.vocabulary_size
         shared = {id(tensor): tensor for tensor in (*model.network.parameters(), *model.network.buffers())}
         network = copy.deepcopy(model.network, shared)  # modules alone
@@ -299,18 +300,24 @@ class DynamicModel(ByDistributions[tuple[Row, ...]]):
 
         Raises EstimationError if the loss is no number.
         """
+        counted = [i for i, target in enumerate(targets) if self.counts_unknown or target != UNKNOWN]
+        gradients: Sequence[Tensor | None] = [None] * len(self._learning)
         with self._having(learned), torch.enable_grad():
             hidden, state = self.network(self._tensor(np.array([inputs])), state)
-            loss = self.network.output.loss(hidden[0], self._tensor(np.array(targets))) / len(targets)
-            gradients = torch.autograd.grad(loss, self._learning, allow_unused=True)
-        self._check(learned, loss)
+            if counted:
+                known = self._tensor(np.array(targets)[counted])
+                loss = self.network.output.loss(hidden[0, counted], known) / len(counted)
+                gradients = torch.autograd.grad(loss, self._learning, allow_unused=True)
+                self._check(learned, loss)
         return hidden[0].detach(), encoder_states.detach(state), [*gradients]
 
     @torch.no_grad()
     def _step(self, learned: Learned, gradients: Sequence[Tensor | None]) -> None:
-        """Take a step, in place. Raises EstimationError if a weight is no number after it."""
-        learned.steps += 1
+        """Take a step, in place; none without gradients. Raises EstimationError if a weight is no number after it."""
         chosen = [i for i, own in enumerate(gradients) if own is not None]
+        if not chosen:
+            return
+        learned.steps += 1
         own = [gradient for gradient in gradients if gradient is not None]
         weights, squares, trained = (
             [tensors[i] for i in chosen] for tensors in (learned.weights, learned.squares, self._trained.weights)

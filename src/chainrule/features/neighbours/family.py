@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.base.options import config_among, takes
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.features.context.wrapped import network_in, wrapped, wrapping_family
+from chainrule.features.context.wrapped import counts_unknown, network_in, wrapped, wrapping_family
 from chainrule.features.neighbours.options import NeighbourOptions, NeighbourSettings
 from chainrule.models.any_model import check_kind
 from chainrule.models.language_models import CausalModel
@@ -65,7 +65,8 @@ def with_neighbours(model: Model, options: NeighbourOptions) -> CausalModel:
             store = _store_of(network, stream, options.neighbours_count, progress)
             settings = replace(settings, neighbours_count=options.neighbours_count or min(_NEAREST, len(store)))
             record["text"] = {**text.record, "tokens": len(store)}
-        engine = NeighbourModel(causal.family, network, settings, store)
+        counts = counts_unknown(causal)
+        engine = NeighbourModel(causal.family, network, settings, store, counts_unknown=counts)
         if missing:
             heldout = source_of(options.heldout, causal.document)  # type: ignore[arg-type]  # there is one
             stream = heldout_stream(heldout, causal.tokenizer, progress)
@@ -76,7 +77,8 @@ def with_neighbours(model: Model, options: NeighbourOptions) -> CausalModel:
                 )
             unknown = int(np.count_nonzero(stream == UNKNOWN))
             record["tuned_on"] = {**heldout.record, "tokens": len(stream), "unknown_tokens": unknown}
-            engine = NeighbourModel(causal.family, network, tuned(engine, stream, progress), store)
+            best = tuned(engine, stream, progress)
+            engine = NeighbourModel(causal.family, network, best, store, counts_unknown=counts)
     return cast("CausalModel", wrapped(NAME, engine, causal, _record(engine, causal.family, record)))
 
 
@@ -122,7 +124,7 @@ def _take_apart(model: NeighbourModel) -> tuple[Json, Arrays]:
     return {"looks": asdict(model.settings)}, arrays
 
 
-def _put_together(family: str, network: Any, settings: Json, arrays: Arrays) -> NeighbourModel:
+def _put_together(family: str, network: Any, settings: Json, arrays: Arrays, counts_unknown: bool) -> NeighbourModel:
     from chainrule.features.neighbours.model import NeighbourModel
     from chainrule.features.neighbours.states import Datastore
 
@@ -135,7 +137,7 @@ def _put_together(family: str, network: Any, settings: Json, arrays: Arrays) -> 
             "the settings of the neighbours lack a number, or the file the states; it is damaged: try chainrule verify"
         )
     store = Datastore(arrays["around.keys"], arrays["around.tokens"]) if has_store else None
-    return NeighbourModel(family, network, own, store)
+    return NeighbourModel(family, network, own, store, counts_unknown=counts_unknown)
 
 
 NEIGHBOURS = wrapping_family(_take_apart, _put_together)

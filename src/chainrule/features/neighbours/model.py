@@ -64,14 +64,21 @@ class NeighbourModel(ByDistributions[NeighbourState]):
     end = END
 
     def __init__(
-        self, family: str, model: NeuralModel, settings: NeighbourSettings, store: Datastore | None = None
+        self,
+        family: str,
+        model: NeuralModel,
+        settings: NeighbourSettings,
+        store: Datastore | None = None,
+        *,
+        counts_unknown: bool = True,
     ) -> None:
         """Take a network of a family, which does not change, and a datastore of its states.
 
-        settings: with all that a cache and a datastore need. Raises ModelFormatError if the datastore is none of this
-        network.
+        settings: with all that a cache and a datastore need. counts_unknown: whether states before <unk> count, too.
+        Raises ModelFormatError if the datastore is none of this network.
         """
         self.family, self.model, self.settings, self.store = family, model, settings, store
+        self.counts_unknown = counts_unknown
         self.network, self.vocabulary_size = model.network, model.vocabulary_size
         width = self.network.encoder.width
         if store is not None and (store.keys.shape[1] != width or store.tokens.max() >= self.vocabulary_size):
@@ -234,7 +241,7 @@ class NeighbourModel(ByDistributions[NeighbourState]):
                 keys = keys[max(0, len(keys) - window) :]
             if self.store is not None:
                 store = self.store.similar(part, self.settings.neighbours_count or 1)
-            yield Found(slice(done, done + len(part)), part, cache, store)
+            yield Found(slice(done, done + len(part)), part, self._counted(cache), self._counted(store))
             done += len(part)
             pause()
 
@@ -297,7 +304,13 @@ class NeighbourModel(ByDistributions[NeighbourState]):
         own = hidden[row : row + 1]
         cache = None if self.settings.neural_cache is None else state.recents[row].similar(own)
         store = None if self.store is None else self.store.similar(own, self.settings.neighbours_count or 1)
-        return Found(slice(row, row + 1), own, cache, store)
+        return Found(slice(row, row + 1), own, self._counted(cache), self._counted(store))
+
+    def _counted(self, similar: Similar | None) -> Similar | None:
+        """Return the same states; those before <unk> do not count if it stands for one of many unseen types."""
+        if similar is None or self.counts_unknown:
+            return similar
+        return similar._replace(counts=similar.counts & (similar.tokens != UNKNOWN))
 
     @torch.inference_mode()
     def _recent_after(self, prefix: Tokens) -> Recent:

@@ -138,8 +138,8 @@ def _looking(engine: Any, state: Any, weight: float) -> Iterator[tuple[Neighbour
 def _counts(engine: NeighbourModel, state: NeighbourState) -> tuple[float, float]:
     """Return the weights of the cache and the datastore in the first row: 0 where there are no states."""
     found, (_, cache, store) = engine.found(state)[0], engine.weights
-    has_cache = found.cache is not None and bool(found.cache.any()[0])
-    return cache * has_cache, store
+    has_cache, has_store = (own is not None and bool(own.any()[0]) for own in (found.cache, found.store))
+    return cache * has_cache, store * has_store
 
 
 def _rows(

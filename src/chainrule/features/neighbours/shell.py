@@ -43,7 +43,8 @@ def _with_neighbours(
     given = given_settings(flags)
     if not any(isinstance(model, CausalNetwork) for model in models):
         which = "neighbours" if "neighbours" in given else "a neural cache"
-        raise SettingError(f"{which} is for networks that continue texts, and {', '.join(names)} is none; leave it out")
+        families = ", ".join(f"{name} is of family {own.family!r}" for name, own in zip(names, models, strict=True))
+        raise SettingError(f"{which} is for networks that continue texts, and {families}; leave it out")
     source = None
     if "neighbours" in given:
         source = given["neighbours"] = text_for(paths, reading, given["neighbours"])
