@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.kinds import kinds
@@ -12,32 +12,11 @@ from chainrule.models.families.table import FAMILIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy import ndarray
-
     from chainrule.evaluation.likelihood import StreamScoring
+    from chainrule.features.context.around import AroundNetwork
     from chainrule.models.families.family import Arrays, Json
     from chainrule.models.scoring_model import ScoringModel
     from chainrule.neural.language_model import NeuralModel
-
-
-class Wrapped(Protocol):
-    """A language model made of a network.
-
-    family: that of the network. model: the network, a `NeuralModel`. counts_unknown: see the function of that name.
-    """
-
-    family: str
-    model: Any
-    counts_unknown: bool
-
-    def score_stream_with_unknown(
-        self, stream: Any, on_share: Callable[[float], None] | None = None
-    ) -> tuple[ndarray, ndarray]:
-        """Return the log-probabilities of a stream's tokens, and of <unk> at their positions."""
-
-    @property
-    def stream_signature(self) -> str:
-        """How it reads a stream, as a short text for records."""
 
 
 def network_in(model: ScoringModel, does: str) -> NeuralModel:
@@ -62,7 +41,7 @@ def counts_unknown(model: ScoringModel) -> bool:
     return model.speller.unseen_types <= 1
 
 
-def wrapped(name: str, engine: Wrapped, model: ScoringModel, record: Mapping[str, Any]) -> ScoringModel:
+def wrapped(name: str, engine: AroundNetwork[Any], model: ScoringModel, record: Mapping[str, Any]) -> ScoringModel:
     """Return an engine around the network of a model as a model of the family `name`. record: what that adds."""
     alone = {"models": [{"name": "network", "family": model.family}], "weights": [[1.0]]}
     full = {**model.record, "family": name, **alone, **record}
@@ -79,7 +58,7 @@ def wrapping_family(
     family again; last, it gets `counts_unknown`.
     """
 
-    def take_apart(engine: Wrapped) -> tuple[Json, Arrays]:
+    def take_apart(engine: AroundNetwork[Any]) -> tuple[Json, Arrays]:
         network, arrays = FAMILIES[engine.family].to_state(engine.model)
         own, own_arrays = to_state(engine)
         kept = {"network_family": engine.family, "counts_unknown": engine.counts_unknown, "settings": network}
@@ -95,7 +74,7 @@ def wrapping_family(
         counts = settings.get("counts_unknown") is not False
         return from_state(str(name), family.from_state(network, inner, vocabulary_size), settings, around, counts)
 
-    def stream_scoring(engine: Wrapped) -> StreamScoring:
+    def stream_scoring(engine: AroundNetwork[Any]) -> StreamScoring:
         from chainrule.evaluation.likelihood import StreamScoring
 
         return StreamScoring(engine.score_stream_with_unknown, engine.stream_signature)

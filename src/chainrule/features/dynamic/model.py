@@ -26,10 +26,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from chainrule.base.arguments import after_prefixes, as_tokens, check_rows, check_tokens
-from chainrule.base.distributions import ByDistributions, check_log_probs
+from chainrule.base.arguments import as_tokens, check_rows, check_tokens
+from chainrule.base.distributions import check_log_probs
 from chainrule.base.threads import pause
 from chainrule.errors import EstimationError, SettingError
+from chainrule.features.context.around import AroundNetwork
 from chainrule.neural.adapters import adapter_matrices, add_adapters
 from chainrule.neural.device import on_one_thread
 from chainrule.neural.layers import state as encoder_states
@@ -83,18 +84,16 @@ class Row:
     hidden: Float[Tensor, "1 D"]
 
 
-class DynamicModel(ByDistributions[tuple[Row, ...]]):
+class DynamicModel(AroundNetwork[tuple[Row, ...]]):
     """P(w | the tokens before it), by a network that has learned from them. A state is a `Row` for each text."""
-
-    end = END
 
     def __init__(self, family: str, model: NeuralModel, options: DynamicOptions, counts_unknown: bool = True) -> None:
         """Take a network of a family, which does not change.
 
         counts_unknown: whether it learns from <unk>, too. Raises SettingError if it has no linear layers for adapters.
         """
-        self.family, self.model, self.options, self.counts_unknown = family, model, options, counts_unknown
-        self.vocabulary_size = model.vocabulary_size
+        super().__init__(family, model, counts_unknown=counts_unknown)
+        self.options = options
         shared = {id(tensor): tensor for tensor in (*model.network.parameters(), *model.network.buffers())}
         network = copy.deepcopy(model.network, shared)  # modules alone
         rank = options.rank
@@ -126,42 +125,10 @@ class DynamicModel(ByDistributions[tuple[Row, ...]]):
         parts += [f"rank={self.rank}"] * (self.rank is not None) + ["forgets"] * own.forgets
         return ",".join(parts)
 
-    def score(
-        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
-    ) -> list[Float32[ndarray, " T"]]:
-        """Implement `Scorer.score`; each sequence is read with the trained weights at first."""
-        return [scores[:, 0] for scores in self._score(sequences, prefixes, end=end)]
-
-    def unknown_log_probs(
-        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
-    ) -> list[Float32[ndarray, " T"]]:
-        """Implement `LanguageModel.unknown_log_probs`."""
-        return [scores[:, 1] for scores in self._score(sequences, prefixes, end=end)]
-
-    def score_stream(self, stream: Tokens) -> Float32[ndarray, " T"]:
-        """Implement `Scorer.score_stream`: it learns from all documents before, unless it forgets."""
-        return self.score_stream_with_unknown(stream)[0]
-
-    def score_stream_with_unknown(
-        self, stream: Tokens, on_share: Callable[[float], None] | None = None
-    ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-        """Return the log-probabilities of a stream's tokens, and of <unk> at their positions.
-
-        on_share: a callback for the share of the stream that is done, from 0 to 1.
-        """
-        scores = self._read(as_tokens(stream), on_share)
-        return scores[:, 0], scores[:, 1]
-
-    def stream_rows(self, stream: Tokens, size: int) -> Iterator[Float32[ndarray, "part V"]]:
-        """Implement `StreamReader.stream_rows`."""
-        waiting = np.empty((0, self.vocabulary_size), np.float32)
-        for _, hidden, learned in self._segments(as_tokens(stream)):
-            waiting = np.concatenate([waiting, self._distributions(learned, hidden)])
-            while len(waiting) >= size:
-                yield waiting[:size]
-                waiting = waiting[size:]
-        if len(waiting):
-            yield waiting
+    def rows_along(self, stream: Tokens) -> Iterator[Float32[ndarray, "part V"]]:
+        """Implement `AroundNetwork.rows_along`."""
+        for _, hidden, learned in self._segments(stream):
+            yield self._distributions(learned, hidden)
 
     def start(self, prefixes: Sequence[Tokens]) -> tuple[Row, ...]:
         """Implement `LanguageModel.start`; prefixes are read, and learned from."""
@@ -191,11 +158,11 @@ class DynamicModel(ByDistributions[tuple[Row, ...]]):
         """Implement `LanguageModel.join`."""
         return tuple(row for state in states for row in state)
 
-    def _score(
-        self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
+    def read_texts(
+        self, texts: Sequence[Tokens], on_share: Callable[[float], None] | None = None
     ) -> list[Float32[ndarray, "T 2"]]:
-        texts = after_prefixes(sequences, prefixes, self.vocabulary_size, end=end)
-        return [self._read(text)[own] for text, own in texts]
+        """Implement `AroundNetwork.read_texts`."""
+        return [self._read(text, on_share) for text in texts]
 
     def _read(self, stream: Tokens, on_share: Callable[[float], None] | None = None) -> Float32[ndarray, "T 2"]:
         """Return the log-probabilities of a stream's tokens, and of <unk> in their places."""
@@ -218,7 +185,6 @@ class DynamicModel(ByDistributions[tuple[Row, ...]]):
 
     def _segments(self, stream: Tokens) -> Iterator[tuple[slice, Float[Tensor, "T D"], Learned]]:
         """Yield the positions of each segment, its hidden states, and the weights with which it is read."""
-        check_tokens(stream, self.vocabulary_size)
         stream = stream.astype(np.int64)
         inputs = np.append(END, stream)[: len(stream)]
         learned, state, begin = self._trained.copy(), self.network.start(1), 0

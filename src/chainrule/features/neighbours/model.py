@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.base.arguments import after_prefixes, as_tokens, check_tokens
-from chainrule.base.distributions import ByDistributions, check_log_probs
+from chainrule.base.arguments import as_tokens, check_tokens
+from chainrule.base.distributions import check_log_probs
 from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError
+from chainrule.features.context.around import AroundNetwork
 from chainrule.features.neighbours.states import Recent, Similar
 from chainrule.neural.scoring import documents_of, hidden_in_order, pieces_of
 from chainrule.protocol import BEGIN, END, UNKNOWN
@@ -58,10 +59,8 @@ class Found(NamedTuple):
     store: Similar | None
 
 
-class NeighbourModel(ByDistributions[NeighbourState]):
+class NeighbourModel(AroundNetwork[NeighbourState]):
     """P(w | the tokens before it), by a network and what came after similar states."""
-
-    end = END
 
     def __init__(
         self,
@@ -77,9 +76,8 @@ class NeighbourModel(ByDistributions[NeighbourState]):
         settings: with all that a cache and a datastore need. counts_unknown: whether states before <unk> count, too.
         Raises ModelFormatError if the datastore is none of this network.
         """
-        self.family, self.model, self.settings, self.store = family, model, settings, store
-        self.counts_unknown = counts_unknown
-        self.network, self.vocabulary_size = model.network, model.vocabulary_size
+        super().__init__(family, model, counts_unknown=counts_unknown)
+        self.settings, self.store, self.network = settings, store, model.network
         width = self.network.encoder.width
         if store is not None and (store.keys.shape[1] != width or store.tokens.max() >= self.vocabulary_size):
             raise ModelFormatError(
@@ -107,44 +105,10 @@ class NeighbourModel(ByDistributions[NeighbourState]):
             parts.append(f"neighbours:{len(self.store)},{near},weight={store:g}")
         return "|".join(parts)
 
-    def score(
-        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
-    ) -> list[Float32[ndarray, " T"]]:
-        """Implement `Scorer.score`; the cache is empty before each sequence and its prefix."""
-        return [scores[:, 0] for scores in self._score(sequences, prefixes, end=end)]
-
-    def unknown_log_probs(
-        self, sequences: Sequence[Tokens], *, prefixes: Sequence[Tokens] | None = None, end: bool = True
-    ) -> list[Float32[ndarray, " T"]]:
-        """Implement `LanguageModel.unknown_log_probs`."""
-        return [scores[:, 1] for scores in self._score(sequences, prefixes, end=end)]
-
-    def score_stream(self, stream: Tokens) -> Float32[ndarray, " T"]:
-        """Implement `Scorer.score_stream`: the cache holds what documents before have, unless it forgets."""
-        return self.score_stream_with_unknown(stream)[0]
-
-    def score_stream_with_unknown(
-        self, stream: Tokens, on_share: Callable[[float], None] | None = None
-    ) -> tuple[Float32[ndarray, " T"], Float32[ndarray, " T"]]:
-        """Return the log-probabilities of a stream's tokens, and of <unk> at their positions.
-
-        on_share: a callback for the share of the stream that is done, from 0 to 1.
-        """
-        check_tokens(stream := as_tokens(stream), self.vocabulary_size)
-        [scores] = self._read([stream], on_share)
-        return scores[:, 0], scores[:, 1]
-
-    def stream_rows(self, stream: Tokens, size: int) -> Iterator[Float32[ndarray, "part V"]]:
-        """Implement `StreamReader.stream_rows`."""
-        check_tokens(stream := as_tokens(stream), self.vocabulary_size)
-        waiting = np.empty((0, self.vocabulary_size), np.float32)
+    def rows_along(self, stream: Tokens) -> Iterator[Float32[ndarray, "part V"]]:
+        """Implement `AroundNetwork.rows_along`."""
         for found in self.found_along(stream, self.hidden_of([stream])):
-            waiting = np.concatenate([waiting, self._distributions(found)])
-            while len(waiting) >= size:
-                yield waiting[:size]
-                waiting = waiting[size:]
-        if len(waiting):
-            yield waiting
+            yield self._distributions(found)
 
     def start(self, prefixes: Sequence[Tokens]) -> NeighbourState:
         """Implement `LanguageModel.start`; what a prefix has is in the cache."""
@@ -245,17 +209,10 @@ class NeighbourModel(ByDistributions[NeighbourState]):
             done += len(part)
             pause()
 
-    def _score(
-        self, sequences: Sequence[Tokens], prefixes: Sequence[Tokens] | None, *, end: bool
-    ) -> list[Float32[ndarray, "T 2"]]:
-        texts = after_prefixes(sequences, prefixes, self.vocabulary_size, end=end)
-        scores = self._read([text for text, _ in texts])
-        return [own[span] for own, (_, span) in zip(scores, texts, strict=True)]
-
-    def _read(
+    def read_texts(
         self, texts: Sequence[Tokens], on_share: Callable[[float], None] | None = None
     ) -> list[Float32[ndarray, "T 2"]]:
-        """Return the log-probabilities of the tokens of some texts, and of <unk> in their places."""
+        """Implement `AroundNetwork.read_texts`; the cache is empty before each."""
         hidden = _Cut(self.hidden_of(texts))
         read = []
         for text in texts:
