@@ -74,7 +74,7 @@ def convert(
         Literal[4, 5, 6, 8] | None,
         Parameter(
             help="Quantise the weights of a Transformer to this many bits, in blocks as in GGUF files. Products then "
-            "round vectors to eight bits, too, and are several times as fast."
+            "round vectors to eight bits, too, and are several times as fast. A GGUF file has 4, 5 or 8."
         ),
         Needs("compact"),
     ] = None,

@@ -137,7 +137,7 @@ _PARTS = parts_of("mix")  # each changes the models before they are mixed
 
 @with_flags(flags_of_parts(_PARTS))
 def mix(
-    *models: Annotated[Path, Parameter(help="Model folders, or ARPA files.", required=True)],
+    *models: Annotated[Path, Parameter(help="Models of any kind that continues texts.", required=True)],
     output: ModelOutput,
     tune: Annotated[
         TextFile | None, Parameter(help="Choose the weights that make this held-out text likeliest.")
@@ -202,6 +202,9 @@ def mix(
 
         $ chainrule mix lm/ transformer/ -o mix/ --tune heldout.txt
 
+    Of one network, --dynamic, --neural-cache and --neighbours make a model that
+    learns or remembers as it reads.
+
     Models may be of any family, mixtures included. The result is a model like
     any other: a folder that holds all of them. Without --tune and --weights,
     all have the same weight. To train a model with the vocabulary of another,
@@ -226,7 +229,7 @@ def mix(
     changes = {name: own for name, own in flags.items() if given_flags(own)}
     others = bool(changes) or kind != "linear" or buckets != 1 or cache is not None or adaptive
     if static and others:
-        raise CycloptsError(msg="--static is for linear mixtures: no --buckets, --adaptive, --cache, or networks.")
+        raise CycloptsError(msg="--static is for linear mixtures of n-gram models alone; leave out the other options.")
     if cache_order != 1 and cache is None:
         raise CycloptsError(msg="--cache-order is for a cache; say how many tokens it keeps: --cache 10000.")
     if adaptive and tune is None:
