@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 from test_minutes import LONG, Machine, Stop
@@ -21,7 +22,7 @@ from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
 from chainrule.neural.config import ConvolutionConfig, RecurrentConfig, TransformerConfig, preset
 from chainrule.training import sizes
 from chainrule.training.config import TrainingRun
-from chainrule.training.job import StreamOptions
+from chainrule.training.job import KnownDistribution, StreamOptions
 from chainrule.training.objectives.next_token import next_token_job
 from chainrule.training.sizes import Trial, fit_size
 
@@ -298,6 +299,17 @@ def test_a_large_vocabulary_has_a_tied_or_an_adaptive_output(
     options = StreamOptions(training=MINUTES)
     fitted, _, _ = sizes.with_size(next_token_job, text(), vocabulary, config, options, TrainingRun())
     assert fitted.output + ", tied" * fitted.tied == output
+
+
+def test_what_learns_a_residual_is_not_tied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its output begins at 0."""
+    monkeypatch.setattr(sizes, "_trial", lambda *_: Trial(1, 1, 10))
+    rows = lambda positions: np.zeros((len(positions), 10_000), np.float32)  # noqa: E731
+    nothing = KnownDistribution(rows, rows, "")
+    for known, is_tied in ((None, True), (nothing, False)):
+        options = StreamOptions(training=MINUTES, known=known)
+        fitted, _, _ = sizes.with_size(next_token_job, text(), 10_000, RecurrentConfig(), options, TrainingRun())
+        assert fitted.tied == is_tied
 
 
 @pytest.mark.parametrize(

@@ -325,7 +325,7 @@ def with_size(
         with suppress(SettingError):
             config = replace(config, output="adaptive")
             notes.append(f"output='adaptive', since there are {vocabulary_size:,} tokens")
-    elif "tied" in names and config.gains_from_ties and vocabulary_size >= _MANY_TOKENS:
+    elif "tied" in names and config.gains_from_ties and vocabulary_size >= _MANY_TOKENS and options.known is None:
         with suppress(SettingError):
             config = replace(config, tied=True)
             notes.append(f"tied=True, since there are {vocabulary_size:,} tokens")
