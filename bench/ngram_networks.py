@@ -131,7 +131,7 @@ def row(
         evidence = chainrule.MixtureConfig(adaptive=True, gate="evidence")
         nats["adaptive, by evidence"] = chainrule.mix([model, *others], evidence, heldout=tune)
         nats["adaptive"] = chainrule.mix([model, *others], adaptive, heldout=tune)
-    if others and not quick:
+    if others and not quick and arm == "network":  # a residual is a mixture
         nats["dynamic"] = model.dynamic()
         nats["neural cache"] = chainrule.with_neighbours(model, neural_cache=STATES, heldout=tune)
         for name in ("dynamic", "neural cache"):
