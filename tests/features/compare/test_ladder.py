@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import chainrule
 from chainrule.errors import SettingError, TextError
+from chainrule.features.compare import ladder
 from chainrule.features.compare.ladder import LARGE_VOCABULARY, RESIDUAL, Networks, networks_for, run_ladder
 from chainrule.kinds import CAUSAL_NETWORK, configs_of
 from chainrule.text.corpus.corpus import Corpus, Lines
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from chainrule.features.compare.comparison import Comparison
+    from chainrule.training.config import TrainingRun
 
 
 @pytest.fixture
@@ -122,6 +125,24 @@ def test_learning_curves_end_where_training_does_and_counted_models_have_a_level
         assert contender.curve[-1][0] == pytest.approx(contender.train_seconds)
         assert list(contender.curve) == sorted(contender.curve)
         assert contender.size == 4 * contender.parameters
+
+
+def test_a_curve_is_that_of_the_size_that_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that begins again has a clock of its own."""
+    tell = [(0.5, 3.0), (1.0, 2.0), (0.2, 2.5), (0.4, 1.5)]
+    learned = {"training_seconds": 0.4}
+
+    def train(*_: Any, run: TrainingRun, **__: Any) -> Any:
+        for seconds, bits in tell:
+            run.on_report(SimpleNamespace(step=1, steps=2, seconds=seconds, bits_per_byte=bits))  # type: ignore[misc]
+        return SimpleNamespace(network=SimpleNamespace(config=chainrule.RecurrentConfig())), learned
+
+    monkeypatch.setattr(ladder, "FAMILIES", {"recurrent": SimpleNamespace(train=train)})
+    monkeypatch.setattr(ladder, "CausalNetwork", lambda *_: None)
+    monkeypatch.setattr(ladder, "parameters_of", lambda _: 0)
+    tokens: Any = SimpleNamespace(stream=None, tokenizer=SimpleNamespace(vocabulary_size=5))
+    rung = ladder._train_network("LSTM", tokens, chainrule.RecurrentConfig(), None, None, lambda *_: None)  # type: ignore[arg-type]
+    assert rung.curve == ((0.2, 2.5), (0.4, 1.5))
 
 
 def test_samples_are_the_same_again_and_again(whole: Comparison) -> None:

@@ -315,6 +315,8 @@ def _train_network(
     def on_report(report: Report) -> None:
         progress(f"training {name}", report.step, report.steps)
         if report.bits_per_byte is not None:
+            if points and report.seconds < points[-1][0]:  # the run has begun again, with another size
+                points.clear()
             points.append((report.seconds, report.bits_per_byte))
 
     family = family_of(config)
