@@ -12,8 +12,7 @@ from torch import nn
 
 from chainrule.errors import SettingError
 from chainrule.features.seq2seq.network.network import HardAttentionSoftmax
-from chainrule.neural.layers import matrix_products
-from chainrule.neural.layers import output as cross_entropy
+from chainrule.neural.layers import cross_entropy, matrix_products
 from chainrule.neural.layers.matrix_products import log_softmax_at, product_log_softmax_at
 from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 from chainrule.protocol import BEGIN, END
@@ -119,6 +118,7 @@ def test_blocks_give_the_loss_and_the_gradients_of_the_whole(
     counts = torch.rand(N) if weighted else None
     for held, near in ((1 << 22, 1 << 22), (1 << 22, 2 * V), (3 * V + 1, V), (1, 1)):  # all at once; few positions; one
         monkeypatch.setattr(cross_entropy, "HELD", held)
+        monkeypatch.setattr(cross_entropy, "HELD_IN_TRAINING", held)
         monkeypatch.setattr(cross_entropy, "NEAR", near)
         output.zero_grad()
         hidden.grad = None
@@ -142,6 +142,44 @@ def test_the_gradients_are_those_of_torch(smoothing: float) -> None:
     loss = output.loss(hidden, targets, label_smoothing=smoothing)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(torch.autograd.grad(loss, [hidden, output.weight]), wanted)
+
+
+@pytest.mark.parametrize("size", [3, 48, 331])
+def test_products_in_bfloat16_have_the_loss_and_the_gradients_of_their_logits(size: int) -> None:
+    hidden, weight, bias = torch.randn(70, D), torch.randn(size, D), torch.randn(size)
+    targets, counts = torch.randint(0, size, (70,)), torch.rand(70)
+    leaves = [tensor.requires_grad_() for tensor in (hidden, weight, bias)]
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = F.linear(hidden, weight).float() + bias
+        found = cross_entropy.cross_entropy(hidden, weight, bias, targets, weights=counts)
+    expected = (F.cross_entropy(logits, targets, reduction="none") * counts).sum()
+    torch.testing.assert_close(found, expected)
+    for own, wanted in zip(
+        torch.autograd.grad(found, leaves), torch.autograd.grad(expected, leaves), strict=True
+    ):  # each is rounded to 8 bits
+        torch.testing.assert_close(own, wanted, rtol=0.02, atol=0.02)
+
+
+def test_threads_change_no_bit_of_a_gradient() -> None:
+    hidden, weight, bias = (torch.randn(shape, requires_grad=True) for shape in ((300, D), (V, D), (V,)))
+    targets, found, before = torch.randint(0, V, (300,)), [], torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            loss = cross_entropy.cross_entropy(hidden, weight, bias, targets)
+            found.append((loss, *torch.autograd.grad(loss, bias)))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_logits_that_are_no_numbers_have_no_loss(number: float) -> None:
+    hidden, targets = hidden_and_targets()
+    weight = torch.randn(V, D, requires_grad=True)
+    with torch.no_grad():
+        hidden[3, 2] = number
+    assert torch.isnan(cross_entropy.cross_entropy(hidden, weight, None, targets))
 
 
 def test_smoothed_labels_by_hand() -> None:

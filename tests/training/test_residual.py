@@ -22,8 +22,8 @@ from chainrule.mixture.interpolation import LinearMixture, LogLinearMixture
 from chainrule.mixture.residual import DocumentRows, KnownRows, fold_bounds, with_end, without_fold
 from chainrule.models.families.table import FAMILIES
 from chainrule.neural.config import MaskedConfig
-from chainrule.neural.layers import output as outputs
-from chainrule.neural.layers.output import KnownLogProbs, cross_entropy
+from chainrule.neural.layers import cross_entropy as outputs
+from chainrule.neural.layers.cross_entropy import KnownLogProbs, cross_entropy
 from chainrule.protocol import BEGIN, END
 from chainrule.training.job import KnownDistribution
 
@@ -52,6 +52,7 @@ def known() -> KnownDistribution:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_loss_and_its_gradients_are_those_of_the_formula(cap, weighted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outputs, "HELD", 64 * 7)
+    monkeypatch.setattr(outputs, "HELD_IN_TRAINING", 64 * 7)
     monkeypatch.setattr(outputs, "NEAR", 3 * 7)
     chance = torch.Generator().manual_seed(1)
     hidden, weight, bias = (torch.randn(shape, generator=chance) for shape in ((70, 4), (7, 4), (7,)))

@@ -207,7 +207,14 @@ def _weights_like(_: Any, array: Any, weights: Any, scales: Any, row: Any, colum
 
 def _put_lanes(_: Any, array: Any, row: Any, column: Any, lanes: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.store(arguments[3], address_of(context, builder, signature, arguments), align=4)
+        address, lanes = address_of(context, builder, signature, arguments), arguments[3]
+        if signature.args[0].dtype == types.uint16:
+            shorts, bits = ir.VectorType(ir.IntType(16), LANES), builder.bitcast(lanes, INTEGERS)
+            is_odd = builder.and_(builder.lshr(bits, integers(16)), integers(1))
+            rounded = builder.add(builder.add(bits, integers(0x7FFF)), is_odd)
+            lanes = builder.trunc(builder.lshr(rounded, integers(16)), shorts)
+            address = builder.bitcast(address, shorts.as_pointer())
+        builder.store(lanes, address, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.void(array, row, column, FLOAT_LANES), generate
@@ -419,7 +426,8 @@ zeros_like: Callable[..., Any] = intrinsic(_zeros_like)  # zeros_like(rows)
 weights_like: Callable[..., Any] = intrinsic(_weights_like)
 # put_totals(rows, row, column, .. sixteen lanes): the sum of each, as by `total`, four to each of four rows.
 put_totals: Callable[..., None] = intrinsic(_put_totals)
-put_lanes: Callable[..., None] = intrinsic(_put_lanes)  # put_lanes(rows, row, column, lanes)
+# put_lanes(rows, row, column, lanes): into rows of float32, or rounded to the nearest bits of bfloat16 (uint16).
+put_lanes: Callable[..., None] = intrinsic(_put_lanes)
 ask_for: Callable[..., None] = intrinsic(_ask_for)  # ask_for(rows, row, column): as `prefetch` in jit.py
 spread: Callable[..., Any] = intrinsic(_spread)  # spread(number): the same number, a float32, in each
 times_plus: Callable[..., Any] = intrinsic(_times_plus)  # times_plus(a, b, c): a * b + c, rounded once

@@ -27,8 +27,9 @@ from chainrule.base.distributions import NAN_MESSAGE, check_log_probs, top_of
 from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.device import follow_load
+from chainrule.neural.layers.cross_entropy import NEAR
 from chainrule.neural.layers.matrix_products import FEW
-from chainrule.neural.layers.output import NEAR, FullSoftmax
+from chainrule.neural.layers.output import FullSoftmax
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from chainrule.features.distillation.loss import taught_into_gradient
 from chainrule.features.distillation.teachers import Taught, Teachers
 from chainrule.mixture.residual import fold_bounds, without_fold
 from chainrule.models.families.table import FAMILIES
-from chainrule.neural.layers import output as outputs
-from chainrule.neural.layers.output import cross_entropy
+from chainrule.neural.layers import cross_entropy as outputs
+from chainrule.neural.layers.cross_entropy import cross_entropy
 from chainrule.protocol import BEGIN, END
 from chainrule.text.corpus.corpus import source_of
 from chainrule.text.tokenization.tokenizer import encode_stream
@@ -58,6 +58,7 @@ def some_teacher(logits: torch.Tensor, temperature: float, k: int) -> tuple[torc
 @pytest.mark.parametrize("cap", [None, 2.0])
 def test_the_loss_and_its_gradients_are_those_of_the_formula(temperature, cap, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outputs, "HELD", 64 * 7)
+    monkeypatch.setattr(outputs, "HELD_IN_TRAINING", 64 * 7)
     monkeypatch.setattr(outputs, "NEAR", 3 * 7)
     chance = torch.Generator().manual_seed(1)
     hidden, weight = (torch.randn(shape, generator=chance).requires_grad_() for shape in ((70, 4), (7, 4)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from chainrule.neural.layers.output import into_gradient
+from chainrule.neural.layers.cross_entropy import into_gradient
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64

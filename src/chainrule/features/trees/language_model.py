@@ -25,7 +25,7 @@ from chainrule.features.trees.config import TreeConfig
 from chainrule.features.trees.structures.linearized import CLOSE, OPEN, Action, Brackets, ParserState, step, tree_steps
 from chainrule.neural.config.network import settings_of, without_ngram_memory
 from chainrule.neural.layers.basic import Embedding, drop
-from chainrule.neural.layers.output import blocks, cross_entropy
+from chainrule.neural.layers.cross_entropy import blocks, cross_entropy
 from chainrule.neural.saving import arrays_of, check_layers, filled_network
 from chainrule.neural.scoring import documents_of, make_batches
 from chainrule.protocol import BEGIN, END, UNKNOWN

@@ -439,6 +439,27 @@ def product_log_softmax_at(
     return out
 
 
+def softmax_into_gradients(
+    logits: Float[Tensor, "R V"],
+    bias: Float32[Tensor, " V"],
+    targets: Int64[Tensor, " R"],
+    weights: Float32[Tensor, " R"] | None,
+) -> tuple[Float32[Tensor, ""], Float32[Tensor, " V"]]:
+    """Return the weighted sum of -log softmax(logits + bias)[target], and its gradient with respect to the bias;
+    overwrite the logits with theirs.
+
+    On a processor, of float32 or bfloat16, where LANES divide the vocabulary. In an order that is always the same.
+    """
+    from chainrule.neural.layers.product_kernels import SHARE, softmax_gradients, softmax_gradients_alone
+
+    losses, by_bias = _places_checked(targets, logits.shape[1]), bias.new_empty(-(-len(logits) // SHARE), len(bias))
+    counts = torch.ones_like(losses) if weights is None else weights.float().contiguous()
+    bits = logits.view(torch.uint16) if logits.dtype == torch.bfloat16 else logits
+    arrays = (array.numpy() for array in (bits, bias[None], targets.contiguous(), counts, losses, by_bias))
+    _on_threads(softmax_gradients, softmax_gradients_alone, *arrays)
+    return losses.sum(), by_bias.sum(0)
+
+
 def _places_checked(tokens: Int64[Tensor, "R tokens"], size: int) -> Float32[Tensor, "R tokens"]:
     """Return room for a number of each token. Raises IndexError for tokens that a vocabulary of that size has not."""
     if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < size:

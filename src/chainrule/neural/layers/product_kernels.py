@@ -32,6 +32,7 @@ from chainrule.base.lanes import (
     times,
     times_plus,
     total,
+    weights_at,
     weights_like,
     zeros_like,
 )
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 GROUP = 16  # rows
 FOUR = 4  # rows by as many vectors, whose products are summed up side by side, in registers
 IN_ONE = 2 * LANES  # columns, of which log-softmax takes whole groups
+SHARE = 64  # rows whose gradients are summed up together, by one thread
 _CHUNK = 8 * IN_ONE  # logits of four vectors, 4 KB
 _ASKING = 16 * FOUR  # vectors that rows are multiplied by while the next rows are asked for; they are there by then
 _ALL_AT_ONCE = 2 * FOUR  # vectors in fours, up to which all of the next rows are asked for with the first ones
@@ -260,6 +262,75 @@ def _log_softmax_of_rows(
         log_sum = math.log(np.float64(total(plus(a, b))))
         for p in range(places.shape[1]):
             out[i, p] = np.float32(np.float64(logits[i, places[i, p]]) - np.float64(peak) - log_sum)
+
+
+@parallel_kernel
+def softmax_gradients(
+    logits: Float32[ndarray, "B N"] | UInt16[ndarray, "B N"],
+    bias: Float32[ndarray, "1 N"],
+    targets: Int64[ndarray, " B"],
+    weights: Float32[ndarray, " B"],
+    losses: Float32[ndarray, " B"],
+    by_bias: Float32[ndarray, "shares N"],
+) -> None:
+    """Set losses[b] to -weights[b] log softmax(logits[b] + bias)[targets[b]], the logits to the gradients, and
+    by_bias[b // SHARE] to the sum of those of a share of the rows.
+
+    logits: or the bits of bfloat16. N must be a multiple of LANES.
+    """
+    for share in prange(by_bias.shape[0]):
+        _softmax_gradients(logits, bias, targets, weights, losses, by_bias, share)
+
+
+@kernel
+def softmax_gradients_alone(
+    logits: Float32[ndarray, "B N"] | UInt16[ndarray, "B N"],
+    bias: Float32[ndarray, "1 N"],
+    targets: Int64[ndarray, " B"],
+    weights: Float32[ndarray, " B"],
+    losses: Float32[ndarray, " B"],
+    by_bias: Float32[ndarray, "shares N"],
+) -> None:
+    """Do the work of `softmax_gradients` on the calling thread."""
+    for share in range(by_bias.shape[0]):
+        _softmax_gradients(logits, bias, targets, weights, losses, by_bias, share)
+
+
+@allocating_kernel
+def _softmax_gradients(
+    logits: Float32[ndarray, "B N"] | UInt16[ndarray, "B N"],
+    bias: Float32[ndarray, "1 N"],
+    targets: Int64[ndarray, " B"],
+    weights: Float32[ndarray, " B"],
+    losses: Float32[ndarray, " B"],
+    by_bias: Float32[ndarray, "shares N"],
+    share: int,
+) -> None:
+    width = logits.shape[1]
+    row, sixteen = np.empty((1, width), np.float32), np.empty((1, LANES), np.float32)
+    by_bias[share] = 0
+    for i in range(share * SHARE, min((share + 1) * SHARE, logits.shape[0])):
+        most = spread(np.float32(-np.inf))
+        for k in range(0, width, LANES):
+            a = plus(weights_at(logits, bias, i, k), lanes_at(bias, 0, k))
+            most = larger(most, a)
+            put_lanes(row, 0, k, a)
+        put_lanes(sixteen, 0, 0, most)
+        peak, target = _peak(sixteen, 0, np.float32(-np.inf)), targets[i]
+        above = np.float64(row[0, target]) - np.float64(peak)
+        most, sums = spread(np.float32(peak)), spread(np.float32(0))
+        for k in range(0, width, LANES):
+            a = exponential(minus(lanes_at(row, 0, k), most))
+            sums = plus(sums, a)
+            put_lanes(row, 0, k, a)
+        whole = total(sums)
+        losses[i] = 0 if weights[i] == 0 else np.float32(weights[i] * (math.log(np.float64(whole)) - above))
+        row[0, target] -= whole
+        factor = spread(np.float32(weights[i] / whole))
+        for k in range(0, width, LANES):
+            a = times(lanes_at(row, 0, k), factor)
+            put_lanes(logits, i, k, a)
+            put_lanes(by_bias, share, k, plus(lanes_at(by_bias, share, k), a))
 
 
 @kernel

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from chainrule.errors import SettingError
-from chainrule.neural.layers.output import KnownLogProbs
+from chainrule.neural.layers.cross_entropy import KnownLogProbs
 from chainrule.neural.layers.state import Cache, detach
 from chainrule.training.batches import ContiguousBatches, ShuffledWindows
 from chainrule.training.defaults import row_length

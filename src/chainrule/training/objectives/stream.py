@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.encoders.transformer import Transformer
-    from chainrule.neural.layers.output import FullSoftmax, KnownLogProbs
+    from chainrule.neural.layers.cross_entropy import KnownLogProbs
+    from chainrule.neural.layers.output import FullSoftmax
     from chainrule.training.config import InitialVectors
     from chainrule.training.device import Machine
     from chainrule.training.distributed import Processes
