@@ -18,7 +18,8 @@ import zlib
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import numba
 from numba import types
@@ -73,6 +74,14 @@ def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
     Two must not run at once, unless Numba's threading layer is known to allow it (its workqueue does not).
     """
     return _compiled(function, nogil=True, counted=True, parallel=True)
+
+
+def alone(parallel: Callable[P, R]) -> Callable[P, R]:
+    """Return what a parallel kernel does on the calling thread alone: a kernel with `_alone` at the end of its name."""
+    function: FunctionType = parallel.py_func  # type: ignore[attr-defined]
+    name = f"{function.__name__}_alone"
+    code = function.__code__.replace(co_name=name, co_qualname=name)
+    return kernel(cast("Callable[P, R]", FunctionType(code, function.__globals__, name)))
 
 
 def c_kernel(function: Callable[P, R]) -> Callable[P, R]:

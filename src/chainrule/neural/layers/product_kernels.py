@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange
+from chainrule.base.jit import allocating_kernel, alone, kernel, parallel_kernel, prange
 from chainrule.base.lanes import (
     LANES,
     ask_for,
@@ -67,13 +67,7 @@ def multiply(
         _multiply_group(weight, scales, vectors, group * GROUP, out)
 
 
-@kernel
-def multiply_alone(
-    weight: Weights, scales: Float32[ndarray, "N S"], vectors: Float[ndarray, "B K"], out: Float[ndarray, "B N"]
-) -> None:
-    """Do the work of `multiply` on the calling thread."""
-    for first in range(0, weight.shape[0], GROUP):
-        _multiply_group(weight, scales, vectors, first, out)
+multiply_alone = alone(multiply)
 
 
 @kernel
@@ -230,12 +224,7 @@ def log_softmax_of_rows(
         _log_softmax_of_rows(logits, places, group * FOUR, min((group + 1) * FOUR, logits.shape[0]), out)
 
 
-@kernel
-def log_softmax_of_rows_alone(
-    logits: Float32[ndarray, "B N"], places: Int64[ndarray, "B P"], out: Float32[ndarray, "B P"]
-) -> None:
-    """Do the work of `log_softmax_of_rows` on the calling thread."""
-    _log_softmax_of_rows(logits, places, 0, logits.shape[0], out)
+log_softmax_of_rows_alone = alone(log_softmax_of_rows)
 
 
 @allocating_kernel
@@ -282,18 +271,7 @@ def softmax_gradients(
         _softmax_gradients(logits, bias, targets, weights, losses, by_bias, share)
 
 
-@kernel
-def softmax_gradients_alone(
-    logits: Float32[ndarray, "B N"] | UInt16[ndarray, "B N"],
-    bias: Float32[ndarray, "1 N"],
-    targets: Int64[ndarray, " B"],
-    weights: Float32[ndarray, " B"],
-    losses: Float32[ndarray, " B"],
-    by_bias: Float32[ndarray, "shares N"],
-) -> None:
-    """Do the work of `softmax_gradients` on the calling thread."""
-    for share in range(by_bias.shape[0]):
-        _softmax_gradients(logits, bias, targets, weights, losses, by_bias, share)
+softmax_gradients_alone = alone(softmax_gradients)
 
 
 @allocating_kernel
@@ -357,16 +335,7 @@ def log_softmax_of_products(
         _log_softmax_of_four(vectors, columns, places, group * FOUR, out)
 
 
-@kernel
-def log_softmax_of_products_alone(
-    vectors: Float32[ndarray, "B K"],
-    columns: Float32[ndarray, "K+1 N"],
-    places: Int64[ndarray, "B P"],
-    out: Float32[ndarray, "B P"],
-) -> None:
-    """Do the work of `log_softmax_of_products` on the calling thread."""
-    for first in range(0, vectors.shape[0], FOUR):
-        _log_softmax_of_four(vectors, columns, places, first, out)
+log_softmax_of_products_alone = alone(log_softmax_of_products)
 
 
 @allocating_kernel
