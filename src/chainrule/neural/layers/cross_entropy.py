@@ -129,7 +129,7 @@ class _InBlocks(torch.autograd.Function):
         taught: IntoGradient | None,
     ) -> Tensor:
         by_exponent = None if exponent is None else torch.zeros_like(exponent)
-        by_weight = torch.zeros_like(weight, dtype=torch.float32) if ctx.needs_input_grad[1] else None
+        by_weight: Tensor | None = None
         by_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
         total = torch.zeros((), device=hidden.device)
         dtype = F.linear(hidden[:1], weight[:1]).dtype  # that of products under autocast; each matrix is cast once
@@ -160,8 +160,8 @@ class _InBlocks(torch.autograd.Function):
                 known = None if rows is None else rows(span)
                 if known is not None and exponent is not None:
                     exact += known * exponent
-                own = None if counts is None else counts[near]
-                total += taught(span, exact, wanted[near]) if taught else into_gradient(exact, wanted[near], own)
+                share = None if counts is None else counts[near]
+                total += taught(span, exact, wanted[near]) if taught else into_gradient(exact, wanted[near], share)
                 if known is not None and by_exponent is not None:
                     by_exponent += (exact * known).sum()
                 if slopes is not None:
@@ -170,8 +170,9 @@ class _InBlocks(torch.autograd.Function):
                 if by_bias is not None:
                     by_bias += exact.sum(0)
             by_hidden[block] = logits @ low_weight  # `logits` now holds the gradients with respect to the logits
-            if by_weight is not None:
-                by_weight += (logits.t() @ low_hidden[block])[: len(weight)]
+            if ctx.needs_input_grad[1]:
+                own = (logits.t() @ low_hidden[block])[: len(weight)]
+                by_weight = own.float() if by_weight is None else by_weight.add_(own)
         ctx.save_for_backward(by_hidden[: len(hidden)], by_weight, by_bias, by_exponent)
         ctx.dtypes = [None if one is None else one.dtype for one in (weight, bias, exponent)]
         return total
