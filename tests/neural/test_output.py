@@ -281,6 +281,25 @@ def test_the_target_is_left_out_of_the_samples() -> None:
     assert output.loss(hidden, targets).item() == pytest.approx(0, abs=1e-6)  # nothing is left to compete
 
 
+def test_a_sampled_softmax_by_hand() -> None:
+    """Of targets that are drawn, and of others, which compete with all that are drawn."""
+    output = sampled("sampled", 30).train()
+    hidden, targets = hidden_and_targets()
+    counts = torch.rand(N)
+    torch.manual_seed(9)
+    drawn = set(torch.multinomial(output.noise, 30, replacement=True).tolist())
+    assert 0 < sum(target in drawn for target in targets.tolist()) < N
+    logits, expected = F.linear(hidden, output.full.weight, output.full.shift), 0.0
+    corrected = logits - torch.log(1 - (1 - output.noise.double()) ** 30).float()
+    for row, target, weight in zip(corrected, targets.tolist(), counts, strict=True):
+        expected -= weight * row[sorted(drawn | {target})].log_softmax(0)[sorted(drawn | {target}).index(target)]
+    torch.manual_seed(9)
+    found = output.loss(hidden, targets, weights=counts)
+    torch.testing.assert_close(found, expected)
+    wanted = torch.autograd.grad(expected, [hidden, output.full.weight], retain_graph=True)
+    torch.testing.assert_close(torch.autograd.grad(found, [hidden, output.full.weight]), wanted)
+
+
 def test_noise_contrast_by_hand() -> None:
     output = sampled("nce", 4).train()
     output.noise.zero_()

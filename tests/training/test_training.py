@@ -73,6 +73,8 @@ def test_outputs_for_large_vocabularies_learn_and_are_validated_in_full(output: 
     found = np.mean([-row for row in NeuralModel(network).score([validation().stream])[0]])
     assert record["validation"]["loss"] < 0.85 * UNIFORM
     assert found < 0.85 * UNIFORM
+    assert record.get("output") == (None if output == "adaptive" else output)
+    assert network.config.output == ("adaptive" if output == "adaptive" else "full")
 
 
 def test_student_forcing_is_for_recurrent_networks() -> None:

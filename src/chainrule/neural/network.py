@@ -7,6 +7,7 @@ Legend: B batch, T time, D width.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.errors import SettingError
+from chainrule.neural.layers.output import SampledSoftmax
 from chainrule.neural.sentence_pairs import with_types
 from chainrule.protocol import BEGIN, END
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
     from chainrule.neural.config.network import Memory
     from chainrule.neural.layers.basic import Embedding
-    from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, NoOutput, SampledSoftmax
+    from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, NoOutput
     from chainrule.neural.layers.state import State
     from chainrule.neural.sentence_pairs import NextSentence
 
@@ -103,6 +105,12 @@ class Network(nn.Module):
         self.config, self.embedding, self.encoder, self.output = config, embedding, encoder, output
         self.next_sentence = next_sentence
         self.vocabulary_size = len(embedding.weight)
+
+    def as_evaluated(self) -> Network:
+        """Return the network, with the full softmax that it is evaluated with where it learned by a sampled one."""
+        if isinstance(self.output, SampledSoftmax):
+            self.output, self.config = self.output.full, replace(self.config, output="full")
+        return self
 
     def forward(
         self,

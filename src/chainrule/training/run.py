@@ -123,7 +123,9 @@ def train_network(
         network, record = train(other)
     if isinstance(network, Residual):
         return network.network, {**record, "residual_weight": network.weight}
-    return network, record
+    output = network.config.output  # of the training
+    evaluated = network.as_evaluated()
+    return evaluated, record if evaluated.config.output == output else {**record, "output": output}
 
 
 def run_job(job: TrainingJob[N], run: TrainingRun, check: SpeedCheck | None = None) -> tuple[N, dict[str, Any]]:

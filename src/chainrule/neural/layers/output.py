@@ -186,21 +186,40 @@ class SampledSoftmax(nn.Module):
             raise SettingError(
                 f"label_smoothing does not work with the output {self.kind}; leave it out, or set output to full"
             )
-        flat, ids = hidden.flatten(0, -2), targets.flatten()
+        flat, ids, weight = hidden.flatten(0, -2), targets.flatten(), self.full.weight
+        counts = None if weights is None else weights.flatten()
         drawn = torch.multinomial(self.noise, self.samples, replacement=True)
-        expected = (self.noise * self.samples).log()
         if self.kind == "sampled":
-            drawn = drawn.bincount().nonzero()[:, 0]
-            expected = (-torch.expm1(self.samples * torch.log1p(-self.noise))).log()
-        shift, weight = self.full.shift, self.full.weight
-        target = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids] - expected[ids]  # (R,)
-        sampled = F.linear(flat, F.embedding(drawn, weight)).float() + shift[drawn] - expected[drawn]  # (R, samples)
-        if self.kind == "sampled":
-            sampled = sampled.masked_fill(drawn == ids[:, None], -torch.inf)
-            losses = torch.cat((target[:, None], sampled), 1).logsumexp(1) - target
-        else:
-            losses = F.softplus(-target) + F.softplus(sampled).sum(1)
-        return weighted_sum(losses, None if weights is None else weights.flatten())
+            drawn = drawn.bincount(minlength=len(weight)).nonzero()[:, 0]
+            shift = self.full.shift - (-torch.expm1(self.samples * torch.log1p(-self.noise))).log()
+            return self._sampled(flat, ids, drawn, F.embedding(drawn, weight), shift, counts)
+        shift = self.full.shift - (self.noise * self.samples).log()
+        target = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids]  # (R,)
+        noise = F.linear(flat, F.embedding(drawn, weight)).float() + shift[drawn]  # (R, samples)
+        return weighted_sum(F.softplus(-target) + F.softplus(noise).sum(1), counts)
+
+    def _sampled(
+        self,
+        flat: Float[Tensor, "R D"],
+        ids: Int64[Tensor, " R"],
+        drawn: Int64[Tensor, " drawn"],
+        weight: Float[Tensor, "drawn D"],
+        shift: Float[Tensor, " V"],
+        counts: Float[Tensor, " R"] | None,
+    ) -> Float32[Tensor, ""]:
+        """Return the loss of kind sampled. Where the target is drawn, it is a cross-entropy over what is drawn; there
+        are few others.
+        """
+        places = torch.full_like(shift, -1, dtype=torch.int64)
+        places[drawn] = torch.arange(len(drawn), device=places.device)
+        is_drawn = places[ids] >= 0
+        own, others = is_drawn.nonzero()[:, 0], (~is_drawn).nonzero()[:, 0]
+        of_own, of_others = (None if counts is None else counts[where] for where in (own, others))
+        total = cross_entropy(flat[own], weight, shift[drawn], places[ids[own]], weights=of_own)
+        left, targets = flat[others], ids[others]
+        target = (left * F.embedding(targets, self.full.weight)).sum(1).float() + shift[targets]
+        logits = F.linear(left, weight).float() + shift[drawn]
+        return total + weighted_sum(torch.cat((target[:, None], logits), 1).logsumexp(1) - target, of_others)
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """Implement `Output.log_probs`."""
