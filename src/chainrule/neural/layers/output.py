@@ -192,7 +192,7 @@ class SampledSoftmax(nn.Module):
         if self.kind == "sampled":
             drawn = drawn.bincount(minlength=len(weight)).nonzero()[:, 0]
             shift = self.full.shift - (-torch.expm1(self.samples * torch.log1p(-self.noise))).log()
-            return self._sampled(flat, ids, drawn, F.embedding(drawn, weight), shift, counts)
+            return self._sampled(flat, ids, drawn, shift, counts)
         shift = self.full.shift - (self.noise * self.samples).log()
         target = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids]  # (R,)
         noise = F.linear(flat, F.embedding(drawn, weight)).float() + shift[drawn]  # (R, samples)
@@ -203,7 +203,6 @@ class SampledSoftmax(nn.Module):
         flat: Float[Tensor, "R D"],
         ids: Int64[Tensor, " R"],
         drawn: Int64[Tensor, " drawn"],
-        weight: Float[Tensor, "drawn D"],
         shift: Float[Tensor, " V"],
         counts: Float[Tensor, " R"] | None,
     ) -> Float32[Tensor, ""]:
@@ -215,9 +214,11 @@ class SampledSoftmax(nn.Module):
         is_drawn = places[ids] >= 0
         own, others = is_drawn.nonzero()[:, 0], (~is_drawn).nonzero()[:, 0]
         of_own, of_others = (None if counts is None else counts[where] for where in (own, others))
-        total = cross_entropy(flat[own], weight, shift[drawn], places[ids[own]], weights=of_own)
         left, targets = flat[others], ids[others]
-        target = (left * F.embedding(targets, self.full.weight)).sum(1).float() + shift[targets]
+        rows = F.embedding(torch.cat((drawn, targets)), self.full.weight)  # at once: each call has a whole gradient
+        weight, wanted = rows[: len(drawn)], rows[len(drawn) :]
+        total = cross_entropy(flat[own], weight, shift[drawn], places[ids[own]], weights=of_own)
+        target = (left * wanted).sum(1).float() + shift[targets]
         logits = F.linear(left, weight).float() + shift[drawn]
         return total + weighted_sum(torch.cat((target[:, None], logits), 1).logsumexp(1) - target, of_others)
 
