@@ -17,6 +17,7 @@ from tiny_models import CAUSAL, save, shaken
 from tiny_tokenizers import END, TEXTS, byte_level
 
 import chainrule
+from chainrule import ModelFormatError
 from chainrule.models.files.origin import TokenIdMap
 from chainrule.neural.encoders.transformer import Transformer
 
@@ -72,7 +73,8 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 PLAIN = {"gpt2", "llama", "mistral", "qwen2", "qwen3", "nanochat", "opt", "olmo", "bloom", "falcon", "starcoder2"}
 PLAIN |= {"ernie4_5", "gpt2 with exact gelu, not tied", "llama, dynamic", "opt, norms after"}
-PLAIN |= {"falcon, one after the other", "arcee", "seed_oss", "helium", "internlm3"}
+PLAIN |= {"falcon, one after the other", "arcee", "seed_oss", "helium", "internlm3", "gpt_bigcode"}
+PLAIN |= {"gpt_bigcode, each head with keys"}
 
 
 def test_an_architecture_with_plain_settings_is_the_plain_transformer(pair: Pair) -> None:
@@ -187,10 +189,37 @@ def test_angles_change_for_all_tokens_once_a_text_is_longer(tmp_path: Path) -> N
     np.testing.assert_allclose(model.next_log_probs(state)[0][ours], expected[20], atol=tolerance, rtol=0)
 
 
+def test_experts_may_be_in_one_tensor(tmp_path: Path) -> None:
+    """As transformers has them in memory, and as Qwen 3.5's files have them."""
+    model = shaken(CAUSAL["qwen3_5_moe"])
+    apart, together = save(model, tmp_path / "apart"), save(model, tmp_path / "together", save_original_format=False)
+    names = load_file(together / "model.safetensors").keys()
+    assert "model.layers.0.mlp.experts.gate_up_proj" in names
+    assert names.isdisjoint(name for name in load_file(apart / "model.safetensors") if ".experts." in name)
+    assert chainrule.load(together).score(TEXTS).tolist() == chainrule.load(apart).score(TEXTS).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("hunyuan", {"use_cla": True}, "use_cla is True, which is not supported; expected False"),
+        ("glm4_moe_lite", {"partial_rotary_factor": 0.5}, r"partial_rotary_factor is 0\.5; expected 1"),
+        ("glm4_moe_lite", {"mlp_layer_types": ["dense"]}, "they name 1 layers, or other types than dense and sparse"),
+    ],
+)
+def test_a_setting_that_is_not_done_is_refused_by_name(
+    name: str, change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    config = save(shaken(CAUSAL[name]), tmp_path / "hf") / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | change))
+    with pytest.raises(ModelFormatError, match=message):
+        chainrule.load(tmp_path / "hf")
+
+
 @pytest.mark.parametrize("prefix", ["model.language_model.", "language_model.model."])
 @pytest.mark.parametrize(
     ("name", "outer"),
-    [("gemma3", "gemma3"), ("gemma4", "gemma4"), ("qwen3_5", "qwen3_5"), ("ministral3", "mistral3")],
+    [("gemma3", "gemma3"), ("gemma4", "gemma4"), ("qwen3_5_moe", "qwen3_5_moe"), ("ministral3", "mistral3")],
 )
 def test_of_a_model_that_reads_pictures_the_text_model_is_opened(
     name: str, outer: str, prefix: str, tmp_path: Path

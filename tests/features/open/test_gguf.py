@@ -336,6 +336,8 @@ CUTS = {  # by hand, from the pattern of each rule
     ],
 }
 
+CUTS["hunyuan-dense"] = CUTS["llama-bpe"]  # of this text
+
 
 def test_pieces_of_gemma_4_are_merged_in_order_and_never_over_line_ends() -> None:
     """By hand: a space is ▁; the first merge goes before the second; a character without a piece becomes bytes."""

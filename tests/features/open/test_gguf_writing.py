@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
 import pytest
+import torch
 from tiny_files import write_gguf
-from tiny_models import CAUSAL, HYBRID, LATENT, MASKED, OF_MAMBA2, ROUTED, YARN, nemotron_h, save, shaken, tiny
+from tiny_models import CAUSAL, DELTA, HYBRID, LATENT, MASKED, OF_MAMBA2, ROUTED, YARN, nemotron_h, save, shaken, tiny
 from tiny_tokenizers import TEXTS, byte_level, tokenizer_of, word_pieces
 
 import chainrule
 from chainrule import SettingError
 from chainrule.features.open.gguf.tokenizer import definition_of_gguf
 from chainrule.features.open.gguf.vocabulary import vocabulary_metadata
+from chainrule.neural.saving import arrays_of
 
 # Of each way in which llama.cpp's converter changes tensors, one kind.
 AS_CONVERTED = ["llama3", "gemma", "qwen3", "gpt2", "gpt_neox", "falcon, new", "mixtral", "gpt_oss", "mamba2"]
@@ -24,7 +27,8 @@ AS_CONVERTED += ["qwen3_5", "lfm2, unadjusted", "phi3, longrope", "granite", "ge
 # Kinds for which the tests have no other converter.
 ALONE = ["arcee", "seed_oss", "nemotron", "ministral3", "olmoe", "granite 4", "granite 4, positions", "glm4_moe"]
 ALONE += ["falcon_mamba", "nemotron_h", "nemotron_h, experts", "smollm3", "command", "granite 4, experts"]
-ALONE += ["deepseek_v2", "deepseek_v3", "falcon_h1"]
+ALONE += ["deepseek_v2", "deepseek_v3", "falcon_h1", "hunyuan, longer", "granitemoe", "granitemoeshared"]
+ALONE += ["gpt_bigcode", "gpt_bigcode, each head with keys", "lfm2_moe", "glm4_moe_lite", "qwen3_5_moe", "qwen3_next"]
 KINDS = {
     **CAUSAL,
     "command": CAUSAL["cohere"],
@@ -42,6 +46,11 @@ KINDS = {
     ),
     "deepseek_v2": lambda: tiny("deepseek_v2", **LATENT, **ROUTED, q_lora_rank=6, topk_method="greedy"),
     "falcon_h1": CAUSAL["falcon_h1, norm last"],
+    "lfm2_moe": lambda: CAUSAL["lfm2_moe"](routed_scaling_factor=1.0),
+    **{
+        name: partial(CAUSAL[name], linear_value_head_dim=DELTA["linear_key_head_dim"])
+        for name in ("qwen3_5", "qwen3_5_moe", "qwen3_next")
+    },
 }
 
 
@@ -54,7 +63,7 @@ def contents(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 @pytest.mark.filterwarnings("ignore:.*no windows of attention")
 @pytest.mark.parametrize("name", AS_CONVERTED)
 def test_a_file_is_what_llama_cpp_s_converter_makes(name: str, tmp_path: Path) -> None:
-    theirs = shaken(CAUSAL[name])
+    theirs = shaken(KINDS[name])
     expected, said = contents(write_gguf(tmp_path / "theirs.gguf", theirs, byte_level()))
     chainrule.convert(save(theirs, tmp_path / "hf"), tmp_path / "ours.gguf")
     found, fields = contents(tmp_path / "ours.gguf")
@@ -120,6 +129,16 @@ def test_a_file_gives_the_numbers_of_the_folder(name: str, tmp_path: Path) -> No
         model.save(tmp_path / "x.gguf")
 
 
+@pytest.mark.parametrize("name", ["gpt_bigcode", "granitemoeshared", "qwen3_next"])
+def test_a_folder_made_of_a_file_opens_in_transformers(name: str, tmp_path: Path) -> None:
+    model = shaken(KINDS[name])
+    chainrule.convert(save(model, tmp_path / "theirs"), tmp_path / "x.gguf")
+    chainrule.convert(tmp_path / "x.gguf", tmp_path / "hf", to="hugging-face")
+    again, ids = type(model).from_pretrained(tmp_path / "hf").eval(), torch.tensor([[1, 5, 6]])
+    with torch.no_grad():
+        torch.testing.assert_close(again(ids).logits, model(ids).logits, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["bert", "modernbert", "nomic_bert", "eurobert"])
 def test_an_encoder_gives_its_vectors(name: str, tmp_path: Path) -> None:
     model = chainrule.load(save(shaken(MASKED[name]).base_model, tmp_path / "hf", tokenizer_of(name)))
@@ -156,6 +175,16 @@ def test_blocks_of_a_compact_model_are_those_of_the_file(bits: int, tmp_path: Pa
     assert np.abs(weights - exact.detach().numpy()).max() < {4: 0.05, 8: 0.003}[bits]
 
 
+def test_columns_in_another_order_are_rounded_anew(tmp_path: Path) -> None:
+    """llama.cpp has Qwen 3.5's heads of values in another order, which no order of a matrix's rows gives."""
+    size = {**DELTA, **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim"), 8), "hidden_size": 64}
+    model = shaken(lambda: tiny("qwen3_5_text", **size, num_hidden_layers=4), spread=0.1)
+    chainrule.convert(save(model, tmp_path / "hf"), tmp_path / "x.gguf", compact=True, bits=4)
+    own = arrays_of(chainrule.load(tmp_path / "x.gguf", exact=True).engine.network)
+    exact = model.model.layers[0].linear_attn.out_proj.weight.detach().numpy()
+    np.testing.assert_allclose(own["encoder.blocks.0.recurrence.out.weight"], exact, atol=0.05)
+
+
 def test_six_bits_are_refused(tmp_path: Path) -> None:
     save(shaken(lambda: tiny("llama", hidden_size=64, intermediate_size=96)), tmp_path / "hf")
     with pytest.raises(SettingError, match=r"has no weights of 6 bits .* quantise to 4, 5 or 8 bits"):
@@ -171,6 +200,9 @@ def test_six_bits_are_refused(tmp_path: Path) -> None:
         ("ernie4_5", "llama.cpp has no ernie4_5 with biases"),
         ("nemotron_h", "no nemotron_h_moe with feed-forward layers beside those of experts"),
         ("nemotron_h, without experts", "no nemotron_h with biases of Mamba's products"),
+        ("lfm2_moe", r"a GGUF file of a lfm2moe cannot have routed_scale=1\.7"),
+        ("lfm2, biased", "no lfm2 with biases of its convolutions"),
+        ("qwen3_next, dense", "no qwen3next whose heads of keys and of values differ in width"),
         ("exaone4", "no exaone4 with windows, but of 64 layers"),
         ("olmoe", "no olmoe with fewer heads of keys than of queries"),
         ("deepseek_v2", "no deepseek2 without a vector of queries, but of 26 or 27 layers"),

@@ -184,6 +184,18 @@ _OF_FALCON_H1: dict[str, Any] = {
     "ssm_multipliers": [1.1, 0.7, 1.3, 0.6, 0.8],
     "ssm_out_multiplier": 1.2,
 }
+DELTA: dict[str, Any] = {
+    "head_dim": 8,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 6,
+    "linear_value_head_dim": 5,
+}
+_FEW_EXPERTS: dict[str, Any] = {"num_experts": 4, "num_experts_per_tok": 2}
+_WITH_SHARED = {**_FEW_EXPERTS, "num_hidden_layers": 4, "moe_intermediate_size": 8}
+_WITH_SHARED |= {"shared_expert_intermediate_size": 12}
+_LFM2_MOE = {**_FEW_EXPERTS, "layer_types": ["conv", "conv", _FULL], "num_hidden_layers": 3, "num_dense_layers": 1}
+_LFM2_MOE |= {"moe_intermediate_size": 8, "routed_scaling_factor": 1.7}
 ROUTED: dict[str, Any] = {
     "num_hidden_layers": 3,
     "n_routed_experts": 8,
@@ -201,10 +213,9 @@ LATENT: dict[str, Any] = {
     "qk_rope_head_dim": 4,
     "v_head_dim": 5,
 }
-_FEW_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2}
 _EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 4}
 
-CAUSAL: dict[str, Callable[[], Any]] = {
+CAUSAL: dict[str, Callable[..., Any]] = {
     "gpt2": gpt2,
     "gpt2 with exact gelu, not tied": lambda: gpt2(
         activation_function="gelu", tie_word_embeddings=False, n_inner=20, layer_norm_epsilon=0.01
@@ -220,6 +231,10 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "opt": _opt,
     "opt, norms after": lambda: _opt(do_layer_norm_before=False),
     "gpt_neo": _gpt_neo,
+    "gpt_bigcode": lambda: _gpt_like("gpt_bigcode"),
+    "gpt_bigcode, each head with keys": lambda: _gpt_like(
+        "gpt_bigcode", multi_query=False, activation_function="gelu", n_inner=20
+    ),
     "nanochat, capped": lambda: tiny("nanochat", num_key_value_heads=4, final_logit_softcapping=2.0),
     "llama, yarn": lambda: tiny("llama", rope_parameters=YARN),
     "llama, dynamic": lambda: tiny("llama", rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}),
@@ -306,6 +321,15 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     "ernie4_5": lambda: tiny("ernie4_5", head_dim=8, use_bias=True),
     "lfm2": lambda: tiny("lfm2", layer_types=["conv", "conv", _FULL] * 2, num_hidden_layers=6, block_multiple_of=8),
     "lfm2, biased": lambda: tiny("lfm2", layer_types=["conv", _FULL], conv_bias=True, block_auto_adjust_ff_dim=False),
+    "lfm2_moe": lambda **changes: tiny("lfm2_moe", **{**_LFM2_MOE, **changes}),
+    "lfm2_moe, not shifted": lambda: tiny(
+        "lfm2_moe",
+        **_FEW_EXPERTS,
+        layer_types=["conv", _FULL],
+        use_expert_bias=False,
+        num_dense_layers=0,
+        conv_bias=True,
+    ),
     "lfm2, unadjusted": lambda: tiny("lfm2", layer_types=["conv", _FULL], block_auto_adjust_ff_dim=False),
     "mamba": lambda: _mamba(),
     "mamba, biased": lambda: _mamba(use_bias=True, tie_word_embeddings=False, time_step_rank=2),
@@ -315,14 +339,16 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     ),
     "rwkv": lambda: _rwkv(),
     "rwkv, other widths": lambda: _rwkv(intermediate_size=24, num_hidden_layers=2, tie_word_embeddings=True),
-    "qwen3_5": lambda: tiny(
-        "qwen3_5_text",
-        num_hidden_layers=8,
-        head_dim=8,
-        linear_num_key_heads=2,
-        linear_num_value_heads=4,
-        linear_key_head_dim=6,
-        linear_value_head_dim=5,
+    "qwen3_5": lambda **changes: tiny("qwen3_5_text", num_hidden_layers=8, **{**DELTA, **changes}),
+    "qwen3_5_moe": lambda **changes: tiny("qwen3_5_moe_text", **{**DELTA, **_WITH_SHARED, **changes}),
+    "qwen3_next": lambda **changes: tiny("qwen3_next", **{**DELTA, **_WITH_SHARED, **changes}),
+    "qwen3_next, dense": lambda: tiny(
+        "qwen3_next",
+        **DELTA,
+        **_WITH_SHARED,
+        norm_topk_prob=False,
+        mlp_only_layers=[1],
+        tie_word_embeddings=True,
     ),
     "falcon_mamba": lambda: _mamba("falcon_mamba", time_step_rank=2),
     "arcee": lambda: tiny("arcee"),
@@ -334,6 +360,16 @@ CAUSAL: dict[str, Callable[[], Any]] = {
     ),
     "nemotron": lambda: tiny("nemotron"),
     "nemotron, biased": lambda: tiny("nemotron", attention_bias=True, mlp_bias=True, head_dim=8),
+    "hunyuan": lambda: tiny("hunyuan_v1_dense", head_dim=8, attention_bias=True),
+    "hunyuan, longer": lambda: tiny(
+        "hunyuan_v1_dense",
+        head_dim=6,
+        rope_parameters={"rope_type": "dynamic", "alpha": 50.0, "factor": 1.0, "rope_theta": 100.0},
+    ),
+    "granitemoe": lambda: tiny("granitemoe", **_MULTIPLIERS, num_local_experts=4),
+    "granitemoeshared": lambda: tiny(
+        "granitemoeshared", **_MULTIPLIERS, num_local_experts=4, shared_intermediate_size=12, attention_bias=True
+    ),
     "granite 4": lambda: tiny("granitemoehybrid", **_MULTIPLIERS, **OF_MAMBA2, **HYBRID, num_local_experts=0),
     "granite 4, experts": lambda: tiny(
         "granitemoehybrid",
@@ -369,6 +405,13 @@ CAUSAL: dict[str, Callable[[], Any]] = {
         n_group=2,
         attention_bias=True,
         rope_parameters={**YARN, "mscale": 0.7, "mscale_all_dim": 0.9},
+    ),
+    "glm4_moe_lite": lambda: tiny(
+        "glm4_moe_lite",
+        **{**LATENT, **ROUTED, "first_k_dense_replace": ...},
+        q_lora_rank=6,
+        n_group=2,
+        mlp_layer_types=["dense", "sparse", "sparse"],
     ),
     "olmoe": lambda: tiny("olmoe", **_FEW_EXPERTS),
     "qwen2_moe": lambda: tiny(
@@ -526,7 +569,7 @@ def shaken(build: Callable[[], Any], *, spread: float = 0.3) -> Any:
                     continue
                 weight.add_(torch.randn_like(weight) * spread)
             for name, buffer in model.named_buffers():  # those by which experts are chosen
-                if name.endswith("correction_bias"):
+                if name.endswith(("correction_bias", "expert_bias")):
                     buffer.add_(torch.randn_like(buffer) * spread)
     return model.eval()
 

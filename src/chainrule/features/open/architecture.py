@@ -72,7 +72,9 @@ class Tensor(NamedTuple):
 
     by_token: whether it has a row for each token, since others number tokens differently. when: a function that says
     whether networks of these settings have it in this form; None where all do that have such an array.
-    of_experts: whether each of theirs holds those of all experts, one after the other. in_layer: a function that says
+    of_experts: whether each of theirs holds those of all experts, one after the other. together: the tensor that a file
+    may have in place of these, with those of all experts. in_groups: whether theirs has several arrays of ours, group
+    by group; the change then gives (groups, rows, ...) of each. in_layer: a function that says
     whether a layer, by its number, has it in this form; None where all have. Files may hold tensors of others, unused.
     """
 
@@ -82,6 +84,8 @@ class Tensor(NamedTuple):
     by_token: bool = False
     when: Callable[[Any], bool] | None = None
     of_experts: bool = False
+    together: str | None = None
+    in_groups: bool = False
     in_layer: Callable[[Any, int], bool] | None = None
 
     def names(self, layer: int, expert: int = 0) -> tuple[str, ...]:

@@ -191,6 +191,7 @@ def _tensors(
     kind = next(arrays[row.ours].dtype for row in architecture.tensors if row.by_token and row.ours in arrays)
     tensors: dict[str, ndarray] = {}
     of_experts: dict[str, list[ndarray]] = {}
+    grouped: dict[str, list[ndarray]] = {}
     for row in architecture.tensors:
         if row.when is not None and not row.when(config):
             continue
@@ -206,10 +207,12 @@ def _tensors(
             if not architecture.writes_prefix:
                 names = tuple(name.removeprefix(architecture.prefix) for name in names)
             for their, part in zip(names, parts, strict=True):
-                if row.of_experts:
-                    of_experts.setdefault(their, []).append(_narrowed(part, kind))
+                if row.of_experts or row.in_groups:
+                    (of_experts if row.of_experts else grouped).setdefault(their, []).append(_narrowed(part, kind))
                 else:
                     tensors[their] = _narrowed(part, kind)
+    joined = {name: np.concatenate(parts, 1) for name, parts in grouped.items()}  # (groups, rows, ...)
+    tensors |= {name: array.reshape(-1, *array.shape[2:]) for name, array in joined.items()}
     return tensors | {name: np.stack(rows) for name, rows in of_experts.items()}
 
 

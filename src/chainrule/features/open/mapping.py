@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.base.bfloat16 import has_nan, widen
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.features.open.architecture import REQUIRED, SHARING, Rule, Setting
+from chainrule.features.open.architecture import REQUIRED, SAME, SHARING, Rule, Setting
 from chainrule.features.open.network.config import opened
 from chainrule.features.open.quantised import changed
 from chainrule.features.open.tokens.vocabulary import rows_by_ours
@@ -356,25 +356,25 @@ def arrays_of(
             continue
         numbering = numberings["source" if row.ours.startswith("source_") else "target"]
         for layer, expert in row.places(layers_of(row, config), config_experts):
-            name = row.ours.format(layer=layer, expert=expert)
-            sources = row.names(layer, expert)
+            name, own = row.ours.format(layer=layer, expert=expert), _as_in_file(row, layer, tensors)
+            sources = own.names(layer, expert)
             if row.in_layer is not None and not row.in_layer(config, layer):
                 used |= set(sources)
                 continue
             if name not in shapes:
                 continue
             used |= set(map(tensors.in_file, sources))
-            if name in packable and not row.of_experts:
-                change = partial(_made, row.change.to_ours, config)
+            if name in packable and not own.of_experts:
+                change = partial(_made, own.change.to_ours, config)
                 packed = _as_stored(sources, change, numbering if row.by_token else None, shapes[name], tensors)
                 if packed is not None:
                     yield name, packed
                     continue
             parts = [tensors.sound(source) for source in sources]
-            if row.of_experts:
+            if own.of_experts:
                 parts = [part[expert] if len(part) == config_experts else part for part in parts]
             try:
-                array = row.change.to_ours(parts, config)
+                array = own.change.to_ours(parts, config)
                 array = rows_by_ours(array, numbering) if row.by_token else array
                 fits = array.shape == shapes[name]
             except (ValueError, IndexError):
@@ -401,6 +401,13 @@ def arrays_of(
                 f"{tensors.location}: the tensors {name!r} and {same[0]!r} are one in a {architecture.model_type}, but "
                 "hold other numbers; take the one that is not used out of the file"
             )
+
+
+def _as_in_file(row: Tensor, layer: int, tensors: Tensors) -> Tensor:
+    """Return the row; where the file has one tensor of all experts in its place, with that."""
+    if row.together is None or not tensors.has(row.together.format(layer=layer)):
+        return row
+    return row._replace(theirs=row.together, change=SAME, of_experts=True)
 
 
 def _same_as(name: str, architecture: Architecture) -> set[str]:

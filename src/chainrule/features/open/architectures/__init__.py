@@ -2,7 +2,8 @@
 
 from chainrule.features.open.architecture import Architecture
 from chainrule.features.open.architectures.cohere import COHERE, COHERE2, GLM, GLM4
-from chainrule.features.open.architectures.deepseek import DEEPSEEK_V2, DEEPSEEK_V3
+from chainrule.features.open.architectures.deepseek import DEEPSEEK_V2, DEEPSEEK_V3, GLM4_MOE_LITE
+from chainrule.features.open.architectures.delta import QWEN3_5, QWEN3_5_MOE, QWEN3_NEXT
 from chainrule.features.open.architectures.encoders.bert import (
     BERT,
     BERT_WITH_PAIRS,
@@ -18,7 +19,16 @@ from chainrule.features.open.architectures.encoders.bert_kin import ALBERT, DEBE
 from chainrule.features.open.architectures.encoders.rotated import EUROBERT, GTE, JINA3, NOMIC_BERT
 from chainrule.features.open.architectures.gemma import GEMMA, GEMMA2, GEMMA3
 from chainrule.features.open.architectures.gemma4 import GEMMA4
-from chainrule.features.open.architectures.gpt import BLOOM, FALCON, GPT2, GPT_NEO, GPT_NEOX, GPTJ, OPT
+from chainrule.features.open.architectures.gpt import (
+    BLOOM,
+    FALCON,
+    GPT2,
+    GPT_BIGCODE,
+    GPT_NEO,
+    GPT_NEOX,
+    GPTJ,
+    OPT,
+)
 from chainrule.features.open.architectures.gpt_oss import GPT_OSS
 from chainrule.features.open.architectures.hybrids import FALCON_H1, GRANITE4, NEMOTRON_H
 from chainrule.features.open.architectures.llama import (
@@ -33,14 +43,22 @@ from chainrule.features.open.architectures.llama import (
     QWEN3_MOE,
     SMOLLM3,
 )
-from chainrule.features.open.architectures.llama_kin import ARCEE, HELIUM, INTERNLM3, MINISTRAL3, NEMOTRON, SEED_OSS
+from chainrule.features.open.architectures.llama_kin import (
+    ARCEE,
+    HELIUM,
+    HUNYUAN,
+    INTERNLM3,
+    MINISTRAL3,
+    NEMOTRON,
+    SEED_OSS,
+)
 from chainrule.features.open.architectures.olmo import EXAONE4, OLMO, OLMO2, OLMO3, OLMOE
 from chainrule.features.open.architectures.pairs.bart import BART, M2M_100, MBART
 from chainrule.features.open.architectures.pairs.marian import MARIAN
 from chainrule.features.open.architectures.pairs.t5 import MT5, T5
 from chainrule.features.open.architectures.phi import PHI, PHI3, STABLELM, STARCODER2
-from chainrule.features.open.architectures.recurrent import FALCON_MAMBA, LFM2, MAMBA, MAMBA2, QWEN3_5, RWKV
-from chainrule.features.open.architectures.shared_experts import GLM4_MOE, QWEN2_MOE
+from chainrule.features.open.architectures.recurrent import FALCON_MAMBA, LFM2, LFM2_MOE, MAMBA, MAMBA2, RWKV
+from chainrule.features.open.architectures.shared_experts import GLM4_MOE, GRANITE_MOE, GRANITE_MOE_SHARED, QWEN2_MOE
 
 ARCHITECTURES: dict[str, Architecture] = {
     architecture.model_type: architecture
@@ -70,6 +88,9 @@ ARCHITECTURES: dict[str, Architecture] = {
         GLM4_MOE,
         DEEPSEEK_V2,
         DEEPSEEK_V3,
+        GLM4_MOE_LITE,
+        GRANITE_MOE,
+        GRANITE_MOE_SHARED,
         GRANITE4,
         FALCON_H1,
         NEMOTRON_H,
@@ -84,11 +105,14 @@ ARCHITECTURES: dict[str, Architecture] = {
         GPTJ,
         BLOOM,
         LFM2,
+        LFM2_MOE,
         MAMBA,
         MAMBA2,
         FALCON_MAMBA,
         RWKV,
         QWEN3_5,
+        QWEN3_5_MOE,
+        QWEN3_NEXT,
         NANOCHAT,
         ARCEE,
         SEED_OSS,
@@ -96,9 +120,11 @@ ARCHITECTURES: dict[str, Architecture] = {
         INTERNLM3,
         MINISTRAL3,
         NEMOTRON,
+        HUNYUAN,
         GPT_NEOX,
         OPT,
         GPT_NEO,
+        GPT_BIGCODE,
         BERT,
         DISTILBERT,
         ROBERTA,

@@ -1,4 +1,5 @@
-"""DeepSeek V2 and V3 (DeepSeek-AI 2024): latent attention, and mixtures of experts in all layers but the first ones.
+"""DeepSeek V2 and V3 (DeepSeek-AI 2024), GLM 4 MoE Lite (Z.ai 2026): latent attention, and mixtures of experts in all
+layers but the first ones.
 
 Positions rotate the last numbers of a head, neighbours together; ours rotate the first ones, halves together.
 """
@@ -99,6 +100,8 @@ def _given(config: Json) -> Json:
 def _read_rope(config: Json) -> Json:
     """Return positions, and the scale of scores, in which YaRN's amplitude is squared."""
     settings = ROPE.read(config)
+    if (share := _given(config).get("partial_rotary_factor") or config.get("partial_rotary_factor")) not in (None, 1):
+        raise ValueError(f"partial_rotary_factor is {share!r}; expected 1, since qk_rope_head_dim says how many rotate")
     width = config.get("qk_nope_head_dim", 128) + config.get("qk_rope_head_dim", 64)
     factor, share = settings.get("rotary_factor", 1.0), _given(config).get("mscale_all_dim")
     amplitude = 1 + 0.1 * share * math.log(factor) if share and factor > 1 else 1.0
@@ -189,4 +192,36 @@ DEEPSEEK_V2 = replace(
     ),
     tensors=tuple(row for row in DEEPSEEK_V3.tensors if row is not SHIFT),
     fixed={"norm_topk_prob": False, "moe_layer_freq": 1, "scoring_func": "softmax", "mlp_bias": False},
+)
+
+_DENSE_FIRST = after_dense(1, 64, 1536, 10_240, 1)
+_DEFAULTS = {"rms_norm_eps": 1e-5, "max_position_embeddings": 202_752, "num_experts_per_tok": 4}
+_DEFAULTS |= {"routed_scaling_factor": 1.8, "n_group": 1, "topk_group": 1}
+
+
+def _read_layers(config: Json) -> Json:
+    """Return which layers have experts, by their types where config.json has these."""
+    types = config.get("mlp_layer_types")
+    if types is None:
+        return _DENSE_FIRST.read(config)
+    if len(types) != config["num_hidden_layers"] or not set(types) <= {"dense", "sparse"}:
+        raise ValueError(f"they name {len(types)} layers, or other types than dense and sparse")
+    dense = tuple(layer for layer, kind in enumerate(types) if kind == "dense")
+    said = _DENSE_FIRST.read({**config, "first_k_dense_replace": len(dense)})
+    return {**said, "dense_layers": dense}
+
+
+def _write_layers(config: OpenSettings) -> Json:
+    types = ["dense" if layer in config.dense_layers else "sparse" for layer in range(config.layers)]
+    return {**_DENSE_FIRST.write(config), "mlp_layer_types": types}
+
+
+GLM4_MOE_LITE = replace(
+    DEEPSEEK_V3,
+    model_type="glm4_moe_lite",
+    class_name="Glm4MoeLiteForCausalLM",
+    settings=with_settings(
+        with_defaults(DEEPSEEK_V3.settings, _DEFAULTS),
+        Rule((*_DENSE_FIRST.fields, "mlp_layer_types"), _read_layers, _write_layers),
+    ),
 )

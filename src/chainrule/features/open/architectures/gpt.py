@@ -1,14 +1,16 @@
 """GPT-2 and its relatives, causal Transformers with LayerNorm.
 
-GPT-2 (Radford et al. 2019), and DistilGPT-2. GPT-Neo (Black et al. 2021) and TinyStories: every other layer attends
-within a window, and scores are not scaled. GPT-NeoX (Black et al. 2022), and Pythia: attention and feed-forward in
-parallel, each with its own norm. OPT (Zhang et al. 2022): ReLU; its first position is the third row of the table.
-GPT-J (Wang and Komatsuzaki 2021): one norm for both, and neighbours are rotated. Falcon (Almazrouei et al. 2023): one
-head of keys, or one for each group of queries. BLOOM (BigScience 2022): ALiBi, and a norm after the embedding.
+GPT-2 (Radford et al. 2019), and DistilGPT-2. GPT-BigCode (Ben Allal et al. 2023), and StarCoder: all heads share keys
+and values. GPT-Neo (Black et al. 2021) and TinyStories: every other layer attends within a window, and scores are not
+scaled. GPT-NeoX (Black et al. 2022), and Pythia: attention and feed-forward in parallel, each with its own norm. OPT
+(Zhang et al. 2022): ReLU; its first position is the third row of the table. GPT-J (Wang and Komatsuzaki 2021): one norm
+for both, and neighbours are rotated. Falcon (Almazrouei et al. 2023): one head of keys, or one for each group of
+queries. BLOOM (BigScience 2022): ALiBi, and a norm after the embedding.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chainrule.features.open.architecture import (
@@ -17,6 +19,7 @@ from chainrule.features.open.architecture import (
     HEAD_BY_HEAD,
     NEIGHBOURS_ROTATED,
     QUERY_KEY_VALUE,
+    SAME,
     TRANSPOSED,
     Architecture,
     Rule,
@@ -78,6 +81,40 @@ GPT2 = Architecture(
     ignored=("n_ctx", "attn_pdrop", "embd_pdrop", "resid_pdrop", *_SUMMARIES),
     ignored_tensors=(r"transformer\.h\.\d+\.attn\.(masked_)?bias",),  # the causal mask, in old files
     prefix="transformer.",
+)
+
+
+def _read_multi_query(config: Json) -> Json:
+    return {"key_value_heads": 1 if config.get("multi_query", True) else config["n_head"]}
+
+
+_IN_BLOCK = tuple(
+    row._replace(change=SAME) for row in GPT2.tensors if row.change is TRANSPOSED and "query_key_value" not in row.ours
+)
+_JOINT = (_BLOCK + "attention.query_key_value", _GPT_LAYER + "attn.c_attn")
+
+GPT_BIGCODE = replace(
+    GPT2,
+    model_type="gpt_bigcode",
+    class_name="GPTBigCodeForCausalLM",
+    settings=(
+        *(row for row in GPT2.settings if isinstance(row, Setting) and row.theirs != "activation_function"),
+        Setting("activation_function", "feed_forward", "gelu_pytorch_tanh", ACTIVATIONS),
+        Rule(("multi_query",), _read_multi_query, lambda config: {"multi_query": config.key_heads == 1}),
+    ),
+    tensors=(
+        *(row for row in GPT2.tensors if row.change is not TRANSPOSED),
+        *_IN_BLOCK,
+        *(row._replace(when=lambda config: config.key_heads == 1) for row in weight_and_bias(*_JOINT)),
+        *(row._replace(when=lambda config: config.key_heads > 1) for row in weight_and_bias(*_JOINT, HEAD_BY_HEAD)),
+    ),
+    fixed={"scale_attn_weights": True},
+    ignored=(
+        *(*GPT2.ignored, "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "num_key_value_heads"),
+        *("inference_runner", "max_batch_size", "max_sequence_length", "pad_key_length", "pre_allocate_kv_cache"),
+        "validate_runner_input",
+    ),
+    ignored_tensors=(*GPT2.ignored_tensors, r"transformer\.bias"),
 )
 
 

@@ -14,7 +14,7 @@ from chainrule.features.open.architecture import ACTIVATIONS, QUERY_KEY_VALUE, R
 from chainrule.features.open.architectures.llama import BIASES, GRANITE, LLAMA, MIXTRAL
 from chainrule.features.open.architectures.llama_kin import with_defaults, with_settings
 from chainrule.features.open.architectures.recurrent import check_steps, mamba2
-from chainrule.features.open.architectures.shared_experts import ROUTED, SIGMOID
+from chainrule.features.open.architectures.shared_experts import GRANITE_EXPERTS, GRANITE_SHARED, ROUTED, SIGMOID
 from chainrule.features.open.positions import ROPE
 
 if TYPE_CHECKING:
@@ -110,8 +110,6 @@ def _write_experts(config: OpenSettings) -> Json:
     return dict(zip(_OF_EXPERTS, values, strict=True))
 
 
-_SHARED, _EXPERTS = _LAYER + "shared_mlp.", _LAYER + "block_sparse_moe."
-
 GRANITE4 = replace(
     GRANITE,
     model_type="granitemoehybrid",
@@ -132,16 +130,11 @@ GRANITE4 = replace(
         *(row for row in LLAMA.tensors if not row.ours.startswith(_FED) and not row.ours.endswith(".bias")),
         *mamba2(_LAYER + "mamba."),
         *(
-            Tensor(f"{_FED}{ours}.weight", f"{_SHARED}{theirs}.weight", when=lambda config: not config.experts)
-            for ours, theirs in (("up", "input_linear"), ("down", "output_linear"))
+            row._replace(ours=row.ours.replace("shared.", ""), when=lambda config: not config.experts)
+            for row in GRANITE_SHARED
         ),
-        *(
-            Tensor(f"{_FED}shared.{ours}.weight", f"{_SHARED}{theirs}.weight")
-            for ours, theirs in (("up", "input_linear"), ("down", "output_linear"))
-        ),
-        Tensor(_FED + "router.weight", _EXPERTS + "router.layer.weight"),
-        Tensor(_FED + "experts.{expert}.up.weight", _EXPERTS + "input_linear.weight", of_experts=True),
-        Tensor(_FED + "experts.{expert}.down.weight", _EXPERTS + "output_linear.weight", of_experts=True),
+        *GRANITE_SHARED,
+        *GRANITE_EXPERTS,
     ),
     fixed={"attention_bias": False, "normalization_function": "rmsnorm"},
     ignored=(*MIXTRAL.ignored, *_OF_STEPS, "init_method"),

@@ -175,11 +175,15 @@ def with_experts(gate: str, expert: str, names: Sequence[str] = NAMES) -> tuple[
     gate: the router's name. names: of a gate, what it multiplies, and down.
     """
     first, second, down = (f"{_LAYER}{expert}.{name}.weight" for name in names)
+    joint = _LAYER + expert.removesuffix(".{expert}")
     return (
         *(row for row in LLAMA.tensors if not row.ours.startswith(_FEED_FORWARD)),
         Tensor(_FEED_FORWARD + "router.weight", _LAYER + gate + ".weight"),
-        Tensor(_FEED_FORWARD + "experts.{expert}.up.weight", (first, second), TWO_PARTS),
-        Tensor(_FEED_FORWARD + "experts.{expert}.down.weight", down),
+        Tensor(
+            *(_FEED_FORWARD + "experts.{expert}.up.weight", (first, second), TWO_PARTS),
+            together=joint + ".gate_up_proj",
+        ),
+        Tensor(_FEED_FORWARD + "experts.{expert}.down.weight", down, together=joint + ".down_proj"),
     )
 
 

@@ -1,8 +1,9 @@
-"""LLaMAs with a change or two: Arcee, Seed-OSS, Helium, InternLM 3, Ministral 3, Nemotron 4.
+"""LLaMAs with a change or two: Arcee, Seed-OSS, Helium, InternLM 3, Ministral 3, Nemotron 4, Hunyuan.
 
 Arcee (2025): squared ReLU, without a gate. Seed-OSS (ByteDance 2025) and InternLM 3 (2025): biases elsewhere. Helium
 (Kyutai 2025): positions rotate neighbours. Ministral 3 (Mistral 2025): queries grow with their positions. Nemotron 4
-(NVIDIA 2024): LayerNorm with gains of 1 + w, squared ReLU, and half of each head rotates.
+(NVIDIA 2024): LayerNorm with gains of 1 + w, squared ReLU, and half of each head rotates. Hunyuan (Tencent 2025),
+dense: queries and keys are normalised once they are rotated.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from chainrule.features.open.architecture import (
     ACTIVATIONS,
+    GATED,
     NEIGHBOURS_ROTATED,
     QUERY_KEY_VALUE,
     Rule,
     Setting,
+    Tensor,
     weight_and_bias,
 )
 from chainrule.features.open.architectures.llama import BIASES, LLAMA, biases, settings, with_head_width
-from chainrule.features.open.positions import SLIDING_WINDOW, rotary
+from chainrule.features.open.positions import ROPE, SLIDING_WINDOW, rotary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -180,5 +185,46 @@ NEMOTRON = replace(
         *weight_and_bias(_BLOCK + "norms.0", _LAYER + "input_layernorm"),
         *weight_and_bias(_BLOCK + "norms.1", _LAYER + "post_attention_layernorm"),
         *weight_and_bias("encoder.norm", "model.norm"),
+    ),
+)
+
+
+def _read_alpha(config: Json) -> Json:
+    """Return positions. A fixed alpha of dynamic scaling makes the base larger (NTK-aware scaling), which is rounded to
+    the digits that float32 has, as in a GGUF file.
+    """
+    settings, given = ROPE.read(config), config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if (alpha := given.get("alpha")) and given.get("rope_type", given.get("type")) == "dynamic":
+        width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+        settings["rotary_base"] = float(str(np.float32(settings["rotary_base"] * alpha ** (width / (width - 2)))))
+    return settings
+
+
+HUNYUAN = replace(
+    LLAMA,
+    model_type="hunyuan_v1_dense",
+    class_name="HunYuanDenseV1ForCausalLM",
+    implied={**LLAMA.implied, "query_key_norm": True, "norm_after_rotation": True},
+    settings=with_settings(
+        with_defaults(settings("silu", GATED), {"rms_norm_eps": 1e-5}),
+        Rule(ROPE.fields, _read_alpha, ROPE.write),
+        biases({"query_key_value": _ATTENTION_BIAS, "attention_out": _ATTENTION_BIAS}),
+    ),
+    tensors=(
+        *LLAMA.tensors,
+        *(
+            Tensor(f"{_BLOCK}attention.gains.{number}", f"{_LAYER}self_attn.{name}_layernorm.weight")
+            for number, name in enumerate(("query", "key"))
+        ),
+    ),
+    fixed={
+        **dict.fromkeys(("use_qk_norm", "use_rotary_pos_emb"), True),
+        **dict.fromkeys(("mlp_bias", "use_cla", "position_embedding_xdrope", "add_classification_head"), False),
+        "norm_type": "rms",
+    },
+    ignored=(
+        *(*LLAMA.ignored, "attention_head_dim", "cla_share_factor", "class_num", "dense_list", "enable_lm_head_fp32"),
+        *("eod_token_id", "im_start_id", "im_end_id", "im_newline_id", "mask_init_id", "org_vocab_size", "pad_id"),
+        *("pool_type", "skip_cls_token", "text_start_id", "text_end_id"),
     ),
 )

@@ -1,9 +1,8 @@
-"""Models whose blocks carry a state from token to token: LFM2 (Liquid AI 2025), Mamba and Mamba-2 (Gu and Dao
-2023, 2024), Falcon Mamba (TII 2024), RWKV 4 (Peng et al. 2023), Qwen 3.5.
+"""Models whose blocks carry a state from token to token: LFM2 (Liquid AI 2025) with experts and without, Mamba and
+Mamba-2 (Gu and Dao 2023, 2024), Falcon Mamba (TII 2024), RWKV 4 (Peng et al. 2023).
 
 LFM2 has short convolutions in most layers, and attention in the others. Mamba has neither attention nor feed-forward
-layers. A layer of RWKV is two blocks here, each with a state of its own. Qwen 3.5 (2026) has the gated delta rule in
-three of four layers, and attention with gates in the fourth.
+layers. A layer of RWKV is two blocks here, each with a state of its own.
 """
 
 from __future__ import annotations
@@ -14,23 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.features.open.architecture import GATED, Architecture, Change, Rule, Setting, Tensor, weight_and_bias
-from chainrule.features.open.architectures.llama import LLAMA, QUERY_KEY_GAINS
+from chainrule.features.open.architecture import Architecture, Change, Rule, Setting, Tensor, weight_and_bias
+from chainrule.features.open.architectures.llama import LLAMA, MIXTRAL, QUERY_KEY_GAINS, with_experts
+from chainrule.features.open.architectures.llama_kin import with_defaults, with_settings
+from chainrule.features.open.architectures.shared_experts import ROUTED, after_dense
 from chainrule.features.open.network.config import OpenSettings, OpenTransformerConfig
 from chainrule.features.open.positions import rotary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy import ndarray
-
     Json = dict[str, Any]
 
 _BLOCK, _LAYER = "encoder.blocks.{layer}.", "model.layers.{layer}."
+_FED = _BLOCK + "feed_forward."
 _FULL = "full_attention"
 
 
-def _mixers(other: str, ours: str, is_full: Callable[[Json, int], bool], *fields: str) -> Rule:
+def mixers(other: str, ours: str, is_full: Callable[[Json, int], bool], *fields: str) -> Rule:
     """Return the rule of layer_types. other: their name of the layers without attention. is_full: where there is
     none.
     """
@@ -66,6 +66,7 @@ def _write_width(config: OpenSettings) -> Json:
     return {"intermediate_size": config.hidden_width, "block_auto_adjust_ff_dim": False}
 
 
+_OF_MIXTURE = ("num_dense_layers", "num_experts", "moe_intermediate_size", "intermediate_size")
 _WIDTHS = ("intermediate_size", "block_ff_dim", "block_auto_adjust_ff_dim", "block_ffn_dim_multiplier")
 
 
@@ -113,7 +114,7 @@ LFM2 = replace(
         ),
         Setting("conv_bias", "recurrence_biases", False),
         Setting("conv_L_cache", "recurrence_kernel", 3),
-        _mixers(
+        mixers(
             *("conv", "convolution", lambda config, layer: layer in (config.get("full_attn_idxs") or [layer])),
             "full_attn_idxs",
         ),
@@ -129,6 +130,30 @@ LFM2 = replace(
         *("block_mlp_init_scale", "block_norm_eps", "block_out_init_scale", "block_use_swiglu", "block_dim"),
         *("block_use_xavier_init", "conv_dim", "conv_dim_out", "conv_use_xavier_init", "use_pos_enc", "num_heads"),
     ),
+)
+
+
+LFM2_MOE = replace(
+    LFM2,
+    model_type="lfm2_moe",
+    class_name="Lfm2MoeForCausalLM",
+    implied={**LFM2.implied, "router": "sigmoid", "expert_epsilon": 1e-6},
+    settings=(
+        *with_settings(LFM2.settings, leave_out=_WIDTHS),
+        after_dense(2, 32, 1792, 7168, fields=_OF_MIXTURE),
+        *with_settings(with_defaults(ROUTED, {"num_experts_per_tok": 4}), leave_out=("n_group", "topk_group")),
+        Setting("use_expert_bias", "router_shift", True),
+    ),
+    tensors=(
+        *LFM2.tensors,
+        *(
+            row
+            for row in with_experts("feed_forward.gate", "feed_forward.experts.{expert}", ("w1", "w3", "w2"))
+            if row.ours.startswith(_FED)
+        ),
+        Tensor(_FED + "shift", _LAYER + "feed_forward.expert_bias"),
+    ),
+    ignored=(*LFM2.ignored, *MIXTRAL.ignored),
 )
 
 # A matrix that no product uses, as the first and only one of its kind.
@@ -273,93 +298,6 @@ MAMBA2 = replace(
         *mamba2_heads(_MIXER),
     ),
     ignored=(*MAMBA.ignored, "chunk_size", "time_step_rank", "intermediate_size"),
-)
-
-
-def _with_gates_apart(tensors: list[ndarray], config: OpenSettings) -> ndarray:
-    query, key, value = tensors
-    shape = query.shape[1:]
-    both = query.reshape(config.heads, 2, config.width_of_heads, *shape)
-    return np.concatenate([both[:, 0].reshape(-1, *shape), key, value, both[:, 1].reshape(-1, *shape)])
-
-
-def _with_gates_beside(array: ndarray, config: OpenSettings) -> list[ndarray]:
-    width, keys, shape = config.heads * config.width_of_heads, config.key_heads * config.width_of_heads, array.shape[1:]
-    query, key, value, gate = np.split(array, [width, width + keys, width + 2 * keys])
-    heads = (config.heads, -1, *shape)
-    return [np.stack([query.reshape(heads), gate.reshape(heads)], 1).reshape(-1, *shape), key, value]
-
-
-# Queries with their gates, head by head, then keys and values -> queries, keys, values, gates.
-_GATED_QUERIES = Change(_with_gates_apart, _with_gates_beside)
-
-
-def _read_delta(config: Json) -> Json:
-    heads, width = config.get("linear_num_value_heads", 32), config.get("linear_value_head_dim", 128)
-    return {"recurrence_heads": heads, "recurrence_width": heads * width}
-
-
-def _write_delta(config: OpenSettings) -> Json:
-    heads = config.recurrence_heads
-    return {"linear_num_value_heads": heads, "linear_value_head_dim": config.recurrence_width // heads}
-
-
-_DELTA = _LAYER + "linear_attn."
-
-QWEN3_5 = replace(
-    LLAMA,
-    model_type="qwen3_5_text",
-    class_name="Qwen3_5ForCausalLM",
-    implied={
-        **LLAMA.implied,
-        "query_key_norm": True,
-        "gains_above_one": True,
-        "gated_attention": True,
-    },
-    settings=(
-        Setting("num_hidden_layers", "layers"),
-        Setting("hidden_size", "width"),
-        Setting("num_attention_heads", "heads"),
-        Setting("num_key_value_heads", "key_value_heads", 4),
-        Setting("intermediate_size", "feed_forward_width"),
-        Setting("max_position_embeddings", "context", 32_768),
-        Setting("rms_norm_eps", "norm_epsilon", 1e-6),
-        Setting("hidden_act", "feed_forward", "silu", {"silu": GATED["silu"]}),
-        Setting("head_dim", "head_width", 256),
-        Setting("tie_word_embeddings", "tied", False),
-        Setting("linear_num_key_heads", "recurrence_key_heads", 16),
-        Setting("linear_key_head_dim", "state_width", 128),
-        Setting("linear_conv_kernel_dim", "recurrence_kernel", 4),
-        Rule(("linear_num_value_heads", "linear_value_head_dim"), _read_delta, _write_delta),
-        _mixers(
-            "linear_attention",
-            "delta",
-            lambda config, layer: (layer + 1) % config.get("full_attention_interval", 4) == 0,
-            "full_attention_interval",
-        ),
-        rotary(share=0.25),
-    ),
-    tensors=(
-        *(row for row in LLAMA.tensors if "query_key_value" not in row.ours and not row.ours.endswith(".bias")),
-        Tensor(
-            _BLOCK + "attention.query_key_value.weight",
-            tuple(f"{_LAYER}self_attn.{name}_proj.weight" for name in "qkv"),
-            _GATED_QUERIES,
-        ),
-        *QUERY_KEY_GAINS,
-        Tensor(_BLOCK + "recurrence.into.weight", _DELTA + "in_proj_qkv.weight"),
-        Tensor(_BLOCK + "recurrence.gate.weight", _DELTA + "in_proj_z.weight"),
-        Tensor(_BLOCK + "recurrence.strength.weight", _DELTA + "in_proj_b.weight"),
-        Tensor(_BLOCK + "recurrence.decay.weight", _DELTA + "in_proj_a.weight"),
-        Tensor(_BLOCK + "recurrence.convolution.weight", _DELTA + "conv1d.weight"),
-        Tensor(_BLOCK + "recurrence.decay_bias", _DELTA + "dt_bias"),
-        Tensor(_BLOCK + "recurrence.log_decay", _DELTA + "A_log"),
-        Tensor(_BLOCK + "recurrence.gain", _DELTA + "norm.weight"),
-        Tensor(_BLOCK + "recurrence.out.weight", _DELTA + "out_proj.weight"),
-    ),
-    fixed={"attention_bias": False, "attn_output_gate": True},
-    ignored=(*LLAMA.ignored, "mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"),
-    ignored_tensors=(r"mtp\..*",),
 )
 
 

@@ -1,6 +1,8 @@
-"""Mixtures with an expert for all tokens: Qwen 2 MoE (Qwen Team 2024), GLM 4 MoE (Zeng et al. 2025).
+"""Mixtures with an expert for all tokens: Qwen 2 MoE (Qwen Team 2024), Granite 3 MoE (IBM 2024), GLM 4 MoE (Zeng et
+al. 2025).
 
-Qwen 2 MoE has a gate after it. GLM 4 MoE chooses experts as DeepSeek V3 does, and has none in its first layers.
+Qwen 2 MoE has a gate after it. Granite 3 MoE may be without it. GLM 4 MoE chooses experts as DeepSeek V3 does, and has
+none in its first layers.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.features.open.architecture import TWO_PARTS, Rule, Setting, Tensor
 from chainrule.features.open.architectures.llama import (
+    GRANITE,
     LLAMA,
     MIXTRAL,
     NAMES,
@@ -57,6 +60,43 @@ QWEN2_MOE = replace(
 )
 
 
+# Granite's experts, all in one tensor, and the one for all tokens.
+_PARTS = (("up", "input_linear"), ("down", "output_linear"))
+GRANITE_EXPERTS = (
+    Tensor(_FED + "router.weight", _LAYER + "block_sparse_moe.router.layer.weight"),
+    *(
+        Tensor(f"{_FED}experts.{{expert}}.{ours}.weight", f"{_LAYER}block_sparse_moe.{theirs}.weight", of_experts=True)
+        for ours, theirs in _PARTS
+    ),
+)
+GRANITE_SHARED = tuple(
+    Tensor(f"{_FED}shared.{ours}.weight", f"{_LAYER}shared_mlp.{theirs}.weight") for ours, theirs in _PARTS
+)
+
+_OF_ATTENTION = ("attention_bias", False)
+
+GRANITE_MOE = replace(
+    GRANITE,
+    model_type="granitemoe",
+    class_name="GraniteMoeForCausalLM",
+    settings=(
+        *with_settings(GRANITE.settings, biases({"query_key_value": _OF_ATTENTION, "attention_out": _OF_ATTENTION})),
+        Setting("num_local_experts", "experts", 8),
+        Setting("num_experts_per_tok", "chosen_experts", 2),
+    ),
+    tensors=(*(row for row in LLAMA.tensors if not row.ours.startswith(_FED)), *GRANITE_EXPERTS),
+    ignored=MIXTRAL.ignored,
+)
+
+GRANITE_MOE_SHARED = replace(
+    GRANITE_MOE,
+    model_type="granitemoeshared",
+    class_name="GraniteMoeSharedForCausalLM",
+    settings=(*GRANITE_MOE.settings, Setting("shared_intermediate_size", "shared_expert_width", 0)),
+    tensors=(*GRANITE_MOE.tensors, *GRANITE_SHARED),
+)
+
+
 _FIELDS = (
     "first_k_dense_replace",
     "n_routed_experts",
@@ -66,17 +106,19 @@ _FIELDS = (
 )
 
 
-def after_dense(first: int, count: int, width: int, dense: int, shared: int) -> Rule:
+def after_dense(
+    first: int, count: int, width: int, dense: int, shared: int = 0, fields: tuple[str, ...] = _FIELDS
+) -> Rule:
     """Return the rule of experts in all layers but the first ones, by its defaults.
 
     first: layers without experts. count: of experts. width, dense: hidden numbers of one, and of a layer without.
-    shared: how many are together the one for all tokens.
+    shared: how many are together the one for all tokens. fields: their names, but for `shared` where there is none.
     """
-    defaults = dict(zip(_FIELDS, (first, count, width, dense, shared), strict=True))
+    defaults = dict(zip(fields, (first, count, width, dense, shared), strict=False))
 
     def read(config: Json) -> Json:
         said = {name: default if config.get(name) is None else config[name] for name, default in defaults.items()}
-        first, count, width, dense, shared = said.values()
+        first, count, width, dense, shared = (*said.values(), 0)[:5]
         return {
             "experts": count,
             "feed_forward_width": width,
@@ -88,10 +130,10 @@ def after_dense(first: int, count: int, width: int, dense: int, shared: int) -> 
     def write(config: OpenSettings) -> Json:
         shared = config.shared_expert_width / config.hidden_width
         values = len(config.dense_layers), config.experts, config.hidden_width, config.dense_width, int(shared)
-        written = dict(zip(_FIELDS, values, strict=True))
+        written = dict(zip(fields, values, strict=False))
         return written if config.dense_width is not None else {**written, "intermediate_size": config.hidden_width}
 
-    return Rule(_FIELDS, read, write)
+    return Rule(fields, read, write)
 
 
 # What a router chooses by.
@@ -116,7 +158,7 @@ GLM4_MOE = replace(
         *with_settings(
             with_defaults(LLAMA.settings, {"rms_norm_eps": 1e-5, "max_position_embeddings": 131_072}),
             after_dense(1, 128, 1408, 10_944, 1),
-            biases({"query_key_value": ("attention_bias", False)}),
+            biases({"query_key_value": _OF_ATTENTION}),
             rotary(share=0.5),
         ),
         *ROUTED,

@@ -32,11 +32,11 @@ class Change(NamedTuple):
 
 
 class Join(NamedTuple):
-    """Parts of a tensor. read: from those in a GGUF file to one of Hugging Face's; write: the inverse, by config.json.
+    """Parts of a tensor. read: from those in a GGUF file to one of Hugging Face's, by config.json; write: the inverse.
     alike: whether the parts have one shape.
     """
 
-    read: Callable[[list[ndarray]], ndarray]
+    read: Callable[[list[ndarray], Json], ndarray]
     write: Callable[[ndarray, Json], list[ndarray]]
     alike: bool = True
 
@@ -62,7 +62,7 @@ def tied(config: Json, tensors: Tensors) -> Json:
 def of_convolutions(config: Json, tensors: Tensors) -> Json:
     """Return the kinds of LFM2's layers: those without heads of keys have a convolution."""
     heads = config.pop("num_key_value_heads", None)
-    said: Json = {"block_auto_adjust_ff_dim": False}
+    said: Json = {"block_auto_adjust_ff_dim": False} if config["model_type"] == "lfm2" else {}
     if isinstance(heads, list):
         said["layer_types"] = ["full_attention" if own else "conv" for own in heads]
         said["num_key_value_heads"] = max(heads, default=None)
@@ -152,6 +152,11 @@ def _by_heads(config: Json) -> list[int]:
     return own
 
 
+def of_granitemoe(config: Json, tensors: Tensors) -> Json:
+    """Return the name of Granite 3's mixtures, by whether they have an expert for all tokens."""
+    return {} if config.get("shared_intermediate_size") else {"model_type": "granitemoe"}
+
+
 def of_granite4(config: Json, tensors: Tensors) -> Json:
     """Return Granite 4's layers: those without heads of keys are Mamba-2."""
     inner = config.pop("ssm.inner_size", 2 * config["hidden_size"])
@@ -201,6 +206,10 @@ def of_yarn(config: Json, tensors: Tensors) -> Json:
 
 def of_neox(config: Json, tensors: Tensors) -> Json:
     return {"rotary_pct": config.pop("partial_rotary_factor", 1.0)}
+
+
+def of_bigcode(config: Json, tensors: Tensors) -> Json:
+    return {"multi_query": config.pop("num_key_value_heads", 1) == 1}
 
 
 def of_gemma4(config: Json, tensors: Tensors) -> Json:
@@ -283,8 +292,8 @@ def _as_rows(kernel: ndarray, config: Json) -> ndarray:
 
 
 ONE_ROW = Change(lambda row, config: row[None] if row.ndim == 1 else row, lambda row, config: row.reshape(-1))
-ONE_ON_THE_OTHER = Join(np.concatenate, lambda array, config: np.split(array, 2))
-ROWS_OF_EXPERTS = Join(lambda parts: np.concatenate(parts, 1), lambda array, config: np.split(array, 2, 1))
+ONE_ON_THE_OTHER = Join(lambda parts, config: np.concatenate(parts), lambda array, config: np.split(array, 2))
+ROWS_OF_EXPERTS = Join(lambda parts, config: np.concatenate(parts, 1), lambda array, config: np.split(array, 2, 1))
 CONVOLUTION = Change(_as_convolution, _as_rows)
 FLAT = Change(lambda array, config: array.reshape(-1), lambda array, config: array[:, None])
 TRANSPOSED = Change(lambda matrix, config: matrix.T, lambda matrix, config: matrix.T)
@@ -305,7 +314,7 @@ def _matrices_transposed(matrices: ndarray, config: Json) -> ndarray:
 MATRICES_TRANSPOSED = Change(_matrices_transposed, _matrices_transposed)
 
 
-def _taking_turns(parts: list[ndarray]) -> ndarray:
+def _taking_turns(parts: list[ndarray], config: Json) -> ndarray:
     """Return the gates of gpt-oss's experts, and what they multiply: (E, I, D) twice -> (E, D, 2I), row by row in
     turn.
     """
@@ -322,7 +331,7 @@ def _apart(array: ndarray, config: Json) -> list[ndarray]:
 TAKING_TURNS = Join(_taking_turns, _apart)
 
 
-def _of_heads(parts: list[ndarray]) -> ndarray:
+def _of_heads(parts: list[ndarray], config: Json) -> ndarray:
     """Return DeepSeek's keys, (H, r, k), and values, (H, v, r), as rows of one matrix, (H (k + v), r)."""
     both = np.concatenate([parts[0].swapaxes(1, 2), parts[1]], 1)
     return both.reshape(-1, both.shape[2])
@@ -335,6 +344,37 @@ def _keys_and_values(matrix: ndarray, config: Json) -> list[ndarray]:
 
 
 OF_HEADS = Join(_of_heads, _keys_and_values, alike=False)
+
+
+def _by_key_heads(parts: list[ndarray], config: Json) -> ndarray:
+    """Return Qwen3-Next's queries, keys, values and gates, in the order of their heads of keys, from the first three
+    and the gates.
+    """
+    keys, heads = _keys_of_delta(config)
+    own = [*np.split(parts[0], [keys, 2 * keys]), parts[1]]
+    shape = own[0].shape[1:]
+    if any(len(part) % heads or part.shape[1:] != shape for part in own):
+        return parts[0]  # of no shape that fits
+    return np.concatenate([part.reshape(heads, -1, *shape) for part in own], 1).reshape(-1, *shape)
+
+
+def _apart_by_part(matrix: ndarray, config: Json) -> list[ndarray]:
+    keys, heads = _keys_of_delta(config)
+    shape = matrix.shape[1:]
+    by_head = matrix.reshape(heads, -1, *shape)
+    one = keys // heads
+    values = (by_head.shape[1] - 2 * one) // 2
+    *own, gates = (part.reshape(-1, *shape) for part in np.split(by_head, [one, 2 * one, 2 * one + values], 1))
+    return [np.concatenate(own), gates]
+
+
+def _keys_of_delta(config: Json) -> tuple[int, int]:
+    """Return the rows of all keys, and the heads of them."""
+    heads = config.get("linear_num_key_heads") or 1
+    return heads * (config.get("linear_key_head_dim") or 0), heads
+
+
+BY_KEY_HEADS = Join(_by_key_heads, _apart_by_part, alike=False)
 
 
 def multiplied(factor: Callable[[Json], float]) -> Change:
@@ -385,16 +425,20 @@ BY_GROUP = Change(_by_group, _by_part)
 
 
 def by_head(heads_field: str) -> Change:
-    """Return queries, keys and values one on the other, (3, H, d) rows, as (H, 3, d) rows. heads_field: that says H."""
+    """Return queries, keys and values one on the other, (3, H, d) rows, as (H, 3, d) rows, but where all heads share
+    keys. heads_field: that says H.
+    """
 
     def read(rows: ndarray, config: Json) -> ndarray:
         heads = config.get(heads_field) or 1
-        if len(rows) % (3 * heads):
+        if config.get("multi_query") or len(rows) % (3 * heads):
             return rows
         return rows.reshape(3, heads, -1, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
 
     def write(rows: ndarray, config: Json) -> ndarray:
         heads = config.get(heads_field) or 1
+        if config.get("multi_query"):
+            return rows
         return rows.reshape(heads, 3, -1, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
 
     return Change(read, write)
@@ -411,13 +455,13 @@ def _values_by_key(rows: ndarray, config: Json, *, write: bool = False) -> ndarr
 
 def _only_values_by_key(rows: ndarray, config: Json, *, write: bool = False) -> ndarray:
     """Return queries and keys unchanged, then values as above."""
-    keys = 2 * (config.get("linear_num_key_heads") or 0) * (config.get("linear_key_head_dim") or 0)
+    keys = 2 * _keys_of_delta(config)[0]
     return np.concatenate([rows[:keys], _values_by_key(rows[keys:], config, write=write)])
 
 
 def _columns_by_key(matrix: ndarray, config: Json, *, write: bool = False) -> ndarray:
     if matrix.shape[1] % (config.get("linear_num_value_heads") or 1):
-        return matrix[:-1]  # of no shape that fits: rows of blocks cannot be reordered so
+        return 2 * matrix if write else matrix[:-1]  # of no form that fits: rows of blocks cannot be reordered so
     return np.ascontiguousarray(_values_by_key(np.ascontiguousarray(matrix.T), config, write=write).T)
 
 

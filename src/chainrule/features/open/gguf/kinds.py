@@ -36,6 +36,7 @@ _GPT2 = {
     "ffn_up": "mlp.c_fc",
     "ffn_down": "mlp.c_proj",
 }
+_GPT2_TOP = {"token_embd": "transformer.wte", "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f"}
 _FALCON = {
     "attn_norm": "input_layernorm",
     "attn_qkv": "self_attention.query_key_value",
@@ -127,18 +128,6 @@ _OSS = {
     "ffn_down_exps.weight": "mlp.experts.down_proj",
     "ffn_down_exps.bias": "mlp.experts.down_proj_bias",
 }
-_DELTA = {
-    "post_attention_norm": "post_attention_layernorm",
-    "attn_qkv": "linear_attn.in_proj_qkv",
-    "attn_gate": "linear_attn.in_proj_z",
-    "ssm_beta": "linear_attn.in_proj_b",
-    "ssm_alpha": "linear_attn.in_proj_a",
-    "ssm_conv1d": "linear_attn.conv1d",
-    "ssm_dt.bias": "linear_attn.dt_bias",
-    "ssm_a": "linear_attn.A_log",
-    "ssm_norm": "linear_attn.norm",
-    "ssm_out": "linear_attn.out_proj",
-}
 _OF_GPT2 = {
     "block_count": "n_layer",
     "embedding_length": "n_embd",
@@ -211,26 +200,6 @@ KINDS: dict[str, Kind] = {
         },
     ),
     "ernie4_5": Kind("ernie4_5"),
-    "lfm2": Kind(
-        "lfm2",
-        {
-            "attn_norm": "operator_norm",
-            "ffn_norm": "ffn_norm",
-            "attn_output": "self_attn.out_proj",
-            "attn_q_norm": "self_attn.q_layernorm",
-            "attn_k_norm": "self_attn.k_layernorm",
-            "ffn_gate": "feed_forward.w1",
-            "ffn_up": "feed_forward.w3",
-            "ffn_down": "feed_forward.w2",
-            "shortconv.conv": "conv.conv",
-            "shortconv.in_proj": "conv.in_proj",
-            "shortconv.out_proj": "conv.out_proj",
-        },
-        dict.fromkeys(("token_embd_norm", "output_norm"), "model.embedding_norm"),
-        fields={"attention.layer_norm_rms_epsilon": "norm_eps"},
-        changes={"shortconv.conv": changes.CONVOLUTION},
-        more=changes.of_convolutions,
-    ),
     "mamba": Kind(
         "mamba",
         {**_MAMBA, "ssm_x": "mixer.x_proj", "ssm_dt": "mixer.dt_proj"},
@@ -254,28 +223,6 @@ KINDS: dict[str, Kind] = {
         },
         more=changes.of_heads,
     ),
-    "qwen35": Kind(
-        "qwen3_5_text",
-        _DELTA,
-        counts_one=True,
-        fields={
-            "ssm.conv_kernel": "linear_conv_kernel_dim",
-            "ssm.state_size": "linear_key_head_dim",
-            "ssm.group_count": "linear_num_key_heads",
-            "ssm.time_step_rank": "linear_num_value_heads",
-            "ssm.inner_size": "ssm.inner_size",
-            "full_attention_interval": "full_attention_interval",
-            "rope.dimension_sections": None,  # of texts, all three positions are the same
-        },
-        changes={
-            "attn_qkv": changes.ONLY_VALUES_BY_KEY,
-            "ssm_conv1d": changes.DELTA_CONVOLUTION,
-            "ssm_a": changes.DELTA_DECAYS,
-            "ssm_out": changes.COLUMNS_BY_KEY,
-            **dict.fromkeys(("attn_gate", "ssm_beta", "ssm_alpha", "ssm_dt"), changes.VALUES_BY_KEY),
-        },
-        more=changes.of_delta,
-    ),
     "gpt-oss": Kind(
         "gpt_oss",
         _OSS,
@@ -284,10 +231,23 @@ KINDS: dict[str, Kind] = {
         joins=dict.fromkeys(("mlp.experts.gate_up_proj", "mlp.experts.gate_up_proj_bias"), changes.TAKING_TURNS),
         more=changes.of_yarn,
     ),
+    "starcoder": Kind(
+        "gpt_bigcode",
+        _GPT2,
+        _GPT2_TOP,
+        "transformer.h.{layer}.",
+        fields={
+            **_OF_GPT2,
+            "attention.head_count_kv": "num_key_value_heads",
+            "hidden_activation": "activation_function",
+        },
+        changes={"attn_qkv": changes.by_head("n_head")},
+        more=changes.of_bigcode,
+    ),
     "gpt2": Kind(
         "gpt2",
         _GPT2,
-        {"token_embd": "transformer.wte", "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f"},
+        _GPT2_TOP,
         "transformer.h.{layer}.",
         fields=_OF_GPT2,
         changes=dict.fromkeys(("attn_qkv", "attn_output", "ffn_up", "ffn_down"), changes.TRANSPOSED),

@@ -1,4 +1,4 @@
-"""Architectures of GGUF files since 2024: LLaMAs with a change, hybrids of attention and Mamba-2, experts for all
+"""Architectures of GGUF files since 2024: LLaMAs with a change, hybrids of attention and recurrences, experts for all
 tokens, and encoders with rotary positions.
 """
 
@@ -15,6 +15,11 @@ EXPERTS = {
     "ffn_down_exps": "mlp.experts.{expert}.down_proj",
 }
 _SHARED = {f"ffn_{part}_shexp": f"mlp.shared_experts.{part}_proj" for part in ("gate", "up", "down")}
+_SHARED_GATED = {
+    **EXPERTS,
+    "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
+    **{name: theirs.replace("experts", "expert") for name, theirs in _SHARED.items()},
+}
 _MAMBA2 = {
     "ssm_in": "in_proj",
     "ssm_conv1d": "conv1d",
@@ -68,6 +73,62 @@ _AFTER_DENSE = {
     "expert_shared_count": "n_shared_experts",
     "expert_shared_feed_forward_length": None,
 }
+_OF_GRANITE = {
+    "ffn_gate_inp": "block_sparse_moe.router.layer",
+    "ffn_gate_exps.weight": "block_sparse_moe.input_linear.weight#0",
+    "ffn_up_exps.weight": "block_sparse_moe.input_linear.weight#1",
+    "ffn_down_exps": "block_sparse_moe.output_linear",
+    "ffn_gate_shexp.weight": "shared_mlp.input_linear.weight#0",
+    "ffn_up_shexp.weight": "shared_mlp.input_linear.weight#1",
+    "ffn_down_shexp": "shared_mlp.output_linear",
+}
+_JOINS_OF_GRANITE = {
+    "shared_mlp.input_linear.weight": changes.ONE_ON_THE_OTHER,
+    "block_sparse_moe.input_linear.weight": changes.ROWS_OF_EXPERTS,
+}
+_LFM2_PARTS = {"gate": "w1", "up": "w3", "down": "w2"}
+_LFM2_TOP = dict.fromkeys(("token_embd_norm", "output_norm"), "model.embedding_norm")
+_LFM2 = {
+    "attn_norm": "operator_norm",
+    "ffn_norm": "ffn_norm",
+    "attn_output": "self_attn.out_proj",
+    "attn_q_norm": "self_attn.q_layernorm",
+    "attn_k_norm": "self_attn.k_layernorm",
+    **{f"ffn_{part}": f"feed_forward.{name}" for part, name in _LFM2_PARTS.items()},
+    "shortconv.conv": "conv.conv",
+    "shortconv.in_proj": "conv.in_proj",
+    "shortconv.out_proj": "conv.out_proj",
+}
+_DELTA = {
+    "post_attention_norm": "post_attention_layernorm",
+    "attn_qkv": "linear_attn.in_proj_qkv",
+    "attn_gate": "linear_attn.in_proj_z",
+    "ssm_beta": "linear_attn.in_proj_b",
+    "ssm_alpha": "linear_attn.in_proj_a",
+    "ssm_conv1d": "linear_attn.conv1d",
+    "ssm_dt.bias": "linear_attn.dt_bias",
+    "ssm_a": "linear_attn.A_log",
+    "ssm_norm": "linear_attn.norm",
+    "ssm_out": "linear_attn.out_proj",
+}
+_CHANGES_OF_DELTA = {
+    "attn_qkv": changes.ONLY_VALUES_BY_KEY,
+    "ssm_conv1d": changes.DELTA_CONVOLUTION,
+    "ssm_a": changes.DELTA_DECAYS,
+    "ssm_out": changes.COLUMNS_BY_KEY,
+    **dict.fromkeys(("attn_gate", "ssm_beta", "ssm_alpha", "ssm_dt"), changes.VALUES_BY_KEY),
+}
+_OF_DELTA: dict[str, str | None] = {
+    "ssm.conv_kernel": "linear_conv_kernel_dim",
+    "ssm.state_size": "linear_key_head_dim",
+    "ssm.group_count": "linear_num_key_heads",
+    "ssm.time_step_rank": "linear_num_value_heads",
+    "ssm.inner_size": "ssm.inner_size",
+    "full_attention_interval": "full_attention_interval",
+    "expert_count": "num_experts",
+    "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
+    "rope.dimension_sections": None,  # of texts, all three positions are the same
+}
 _ENCODER: dict[str, str | None] = dict.fromkeys(("attention.causal", "pooling_type"))
 _POST = {"attn_output_norm": "norm1", "layer_output_norm": "norm2"}
 _POST_TOP = {
@@ -80,6 +141,9 @@ LATER: dict[str, Kind] = {
     "arcee": Kind("arcee", is_paired=True),
     "seed_oss": Kind("seed_oss", {"post_attention_norm": "post_attention_layernorm"}, more=changes.of_seed),
     "nemotron": Kind("nemotron", counts_one=True, fields={"attention.layer_norm_epsilon": "norm_eps"}),
+    "hunyuan-dense": Kind(
+        "hunyuan_v1_dense", {f"attn_{name[0]}_norm": f"self_attn.{name}_layernorm" for name in ("query", "key")}
+    ),
     "mistral3": Kind(
         "ministral3",
         is_paired=True,
@@ -94,14 +158,74 @@ LATER: dict[str, Kind] = {
     ),
     "qwen2moe": Kind(
         "qwen2_moe",
-        {
-            **EXPERTS,
-            "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
-            **{name: theirs.replace("experts", "expert") for name, theirs in _SHARED.items()},
+        _SHARED_GATED,
+        fields={
+            "expert_count": "num_experts",
+            "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
         },
-        fields={"expert_shared_feed_forward_length": "shared_expert_intermediate_size"},
         changes={"ffn_gate_inp_shexp": changes.ONE_ROW},
         more=changes.of_qwen2moe,
+    ),
+    "lfm2": Kind(
+        "lfm2",
+        _LFM2,
+        _LFM2_TOP,
+        fields={"attention.layer_norm_rms_epsilon": "norm_eps"},
+        changes={"shortconv.conv": changes.CONVOLUTION},
+        more=changes.of_convolutions,
+    ),
+    "lfm2moe": Kind(
+        "lfm2_moe",
+        {
+            **_LFM2,
+            "ffn_gate_inp": "feed_forward.gate",
+            **{f"ffn_{part}_exps": f"feed_forward.experts.{{expert}}.{name}" for part, name in _LFM2_PARTS.items()},
+            "exp_probs_b.bias": "feed_forward.expert_bias",
+        },
+        _LFM2_TOP,
+        fields={
+            "attention.layer_norm_rms_epsilon": "norm_eps",
+            "leading_dense_block_count": "num_dense_layers",
+            "expert_count": "num_experts",
+            "expert_gating_func": None,
+        },
+        changes={"shortconv.conv": changes.CONVOLUTION},
+        more=changes.of_convolutions,
+    ),
+    "qwen35": Kind(
+        "qwen3_5_text",
+        _DELTA,
+        counts_one=True,
+        fields=_OF_DELTA,
+        changes=_CHANGES_OF_DELTA,
+        more=changes.of_delta,
+    ),
+    "qwen35moe": Kind(
+        "qwen3_5_moe_text",
+        {**_DELTA, **_SHARED_GATED},
+        counts_one=True,
+        fields=_OF_DELTA,
+        changes={**_CHANGES_OF_DELTA, "ffn_gate_inp_shexp": changes.ONE_ROW},
+        more=changes.of_delta,
+    ),
+    "qwen3next": Kind(
+        "qwen3_next",
+        {
+            **{name: theirs for name, theirs in _DELTA.items() if ".in_proj_" not in theirs},
+            **_SHARED_GATED,
+            "attn_qkv.weight": "linear_attn.in_proj_qkvz.weight#0",
+            "attn_gate.weight": "linear_attn.in_proj_qkvz.weight#1",
+            "ssm_ba": "linear_attn.in_proj_ba",
+        },
+        counts_one=True,
+        fields=_OF_DELTA,
+        changes={
+            "ssm_conv1d": changes.CONVOLUTION,
+            "ssm_a": changes.LOG_OF_NEGATIVE,
+            "ffn_gate_inp_shexp": changes.ONE_ROW,
+        },
+        joins={"linear_attn.in_proj_qkvz.weight": changes.BY_KEY_HEADS},
+        more=changes.of_delta,
     ),
     "glm4moe": Kind(
         "glm4_moe",
@@ -146,6 +270,18 @@ LATER: dict[str, Kind] = {
         },
         more=changes.of_falcon_h1,
     ),
+    "granitemoe": Kind(
+        "granitemoeshared",
+        _OF_GRANITE,
+        is_paired=True,
+        fields={
+            "logit_scale": "logits_scaling",
+            "expert_shared_feed_forward_length": "shared_intermediate_size",
+            "expert_feed_forward_length": None,
+        },
+        joins=_JOINS_OF_GRANITE,
+        more=changes.of_granitemoe,
+    ),
     "granitehybrid": Kind(
         "granitemoehybrid",
         {
@@ -164,7 +300,7 @@ LATER: dict[str, Kind] = {
             "ssm.inner_size": "ssm.inner_size",
         },
         changes=_OF_MAMBA2,
-        joins={"shared_mlp.input_linear.weight": changes.ONE_ON_THE_OTHER},
+        joins=_JOINS_OF_GRANITE,
         more=changes.of_granite4,
     ),
     "nemotron_h": Kind(
@@ -249,13 +385,7 @@ LATER["nemotron_h_moe"] = LATER["nemotron_h"]._replace(
 GRANITE_EXPERTS = LATER["granitehybrid"]._replace(
     names={
         **{name: theirs for name, theirs in LATER["granitehybrid"].names.items() if not name.startswith("ffn")},
-        "ffn_gate_inp": "block_sparse_moe.router.layer",
-        "ffn_gate_exps.weight": "block_sparse_moe.input_linear.weight#0",
-        "ffn_up_exps.weight": "block_sparse_moe.input_linear.weight#1",
-        "ffn_down_exps": "block_sparse_moe.output_linear",
-        "ffn_gate_shexp.weight": "shared_mlp.input_linear.weight#0",
-        "ffn_up_shexp.weight": "shared_mlp.input_linear.weight#1",
-        "ffn_down_shexp": "shared_mlp.output_linear",
+        **_OF_GRANITE,
     },
-    joins={**LATER["granitehybrid"].joins, "block_sparse_moe.input_linear.weight": changes.ROWS_OF_EXPERTS},
+    joins=_JOINS_OF_GRANITE,
 )

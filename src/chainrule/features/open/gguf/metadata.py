@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _POOLINGS = {"mean": 1, "first": 2, "last": 3}
 _WITH_PATTERN = ("olmo2", "gemma4")  # whose files say which layers have a window; of others, llama.cpp knows it
-_WITH_SCALES = ("granite", "granitehybrid")
+_WITH_SCALES = ("granite", "granitemoe", "granitehybrid")
 _WITHOUT_WINDOWS = ("llama", "starcoder2", "phi3")  # in llama.cpp
 _LAYERS_OF_EXAONE = 64  # of the only size that has windows there
 WITHOUT_FACTORS: Json = {
@@ -38,9 +38,13 @@ def what_llama_cpp_lacks(name: str, config: OpenSettings) -> str | None:
     """
     shared = [layer for layer in range(config.layers) if config.keys_from(layer) is not None]
     owners = config.layers - len(shared)
+    biased = "its convolutions" if "convolution" in config.mixers else "Mamba's products"
     reasons = {
         "with biases": config.biases and name in ("ernie4_5", "deepseek2"),
-        "with biases of Mamba's products": config.is_stateful and config.recurrence_biases,
+        f"with biases of {biased}": config.is_stateful and config.recurrence_biases,
+        "whose heads of keys and of values differ in width": (
+            "delta" in config.mixers and config.recurrence_width != config.recurrence_heads * config.state_width
+        ),
         "with a norm before the gate": config.recurrence_norm == "before" and "attention_mamba2" in config.mixers,
         "whose output is tied and has another factor": (
             name == "falcon-h1" and config.tied and config.embedding_scale != config.logit_scale
@@ -193,10 +197,19 @@ def _states(config: OpenSettings) -> Json:
 
 
 def _of_qwen35(config: OpenSettings) -> Json:
-    every = next((layer + 1 for layer in range(config.layers) if config.attends(layer)), 4)
     half = config.rotated_width // 2  # all three positions of a text are the same
-    sections = {"rope.dimension_sections": [half, 0, 0, 0], "full_attention_interval": every}
-    return {**sections, "attention.head_count_kv": config.key_heads}
+    return {**_of_delta(config), "rope.dimension_sections": [half, 0, 0, 0]}
+
+
+def _of_delta(config: OpenSettings) -> Json:
+    """Return which layers attend, of which all have heads of keys there."""
+    every = next((layer + 1 for layer in range(config.layers) if config.attends(layer)), 4)
+    return {"full_attention_interval": every, "attention.head_count_kv": config.key_heads}
+
+
+def _of_lfm2moe(config: OpenSettings) -> Json:
+    names = ("feed_forward_length", "leading_dense_block_count", "expert_gating_func")
+    return {name: value for name, value in _of_routed(config).items() if name in names}
 
 
 def _of_gemma4(config: OpenSettings) -> Json:
@@ -274,12 +287,21 @@ def _parallel(config: OpenSettings) -> Json:
     return {"use_parallel_residual": config.parallel}
 
 
+def _of_starcoder(config: OpenSettings) -> Json:
+    """Return the form of gelu, of which llama.cpp has one alone."""
+    form = {"gelu": "gelu_pytorch_tanh", "gelu_exact": "gelu"}.get(config.feed_forward)
+    return {} if form is None else {"hidden_activation": form}
+
+
 _MORE: dict[str, Callable[[OpenSettings], Json]] = {
     "gptneox": _parallel,
     "stablelm": _parallel,
     "command-r": lambda config: {"logit_scale": config.logit_scale},
     "cohere2": lambda config: {"logit_scale": config.logit_scale},
     "qwen35": _of_qwen35,
+    "qwen35moe": _of_qwen35,
+    "qwen3next": _of_delta,
+    "lfm2moe": _of_lfm2moe,
     "gemma4": _of_gemma4,
     "mistral3": lambda config: {
         "attention.temperature_scale": config.query_growth,
@@ -287,6 +309,7 @@ _MORE: dict[str, Callable[[OpenSettings], Json]] = {
     },
     "olmoe": lambda config: {"feed_forward_length": config.hidden_width},
     "glm4moe": _of_routed,
+    "starcoder": _of_starcoder,
     "mamba": lambda config: {"ssm.dt_b_c_rms": config.selection_epsilon is not None},
     "deepseek2": _of_deepseek,
     "falcon-h1": _of_falcon_h1,

@@ -246,7 +246,7 @@ def _parts(path: Path, architecture: str, kind: Kind, config: Json, tensors: Ten
             joined.setdefault(full, {})[number] = name
             sources = tuple(source for _, source in sorted(joined[full].items()))
             join = kind.joins[stem.partition("#")[0]]
-            parts[full] = _Part(sources, None, join.read, join.alike)
+            parts[full] = _Part(sources, None, partial(_joined, join.read, config), join.alike)
             continue
         known = kind.changes.get(part)
         change = None if known is None else known.read
@@ -269,6 +269,10 @@ def _parts(path: Path, architecture: str, kind: Kind, config: Json, tensors: Ten
 
 def _changed(change: Callable[[ndarray, Json], ndarray], config: Json, tensors: list[ndarray]) -> ndarray:
     return change(tensors[0], config)
+
+
+def _joined(join: Callable[[list[ndarray], Json], ndarray], config: Json, tensors: list[ndarray]) -> ndarray:
+    return join(tensors, config)
 
 
 def _deinterleaved(heads: int, rows: ndarray, config: Json) -> ndarray:

@@ -62,6 +62,11 @@ _DIGITS = _in_sequence({"type": "Digits", "individual_digits": True}, use_regex=
 _THREE_DIGITS = _split_by(_LLAMA3 % "{1,3}")
 _WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
 _MARKS, _NUMBERS, _BY_THREE = r"[\p{P}\$\+<=>\^~\|]+", r"\p{N}+", "[0-9][0-9][0-9]"
+_WITH_KANA = r"[一-龥぀-ゟ゠-ヿ]+"  # Chinese characters, and Japanese syllables
+_DEEPSEEK3 = (
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"""
+    rf"{_SPACES}"
+).replace(r"\r\n", "\r\n")  # which its tokenizer.json has as they are
 _DEFAULT = _in_sequence(*map(_split, (_MARKS, _WORDS, _NUMBERS, _BY_THREE)), use_regex=False)
 _FALCON = {
     "type": "Sequence",
@@ -78,6 +83,10 @@ _RULES: tuple[tuple[tuple[str, ...], Json], ...] = (
     (("tekken",), _split_by(_BY_CASE % ("", "", ""))),
     (("gpt-4o", "llama4", "kanana2"), _split_by(_BY_CASE % (f"{_JOINED}?", f"{_JOINED}?", "{1,3}"))),
     (("falcon",), _FALCON),
+    (
+        ("deepseek-v3", "hunyuan-dense"),
+        _in_sequence(*map(_split, (r"\p{N}{1,3}", _WITH_KANA, _DEEPSEEK3)), use_regex=False),
+    ),
     (("default",), _DEFAULT),
 )
 # Pre-tokenizers, which split text into words, by the name in tokenizer.ggml.pre.

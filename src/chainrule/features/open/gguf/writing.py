@@ -76,6 +76,8 @@ _AS = {
     "olmo3": "olmo2",
     "internlm3": "llama",
     "falcon_mamba": "mamba",
+    "granitemoe": "granitemoe",
+    "glm4_moe_lite": "deepseek2",
 }
 _AS |= dict.fromkeys(("roberta", "xlm-roberta", "camembert"), "bert")
 _PURPOSES = {"bos": "bos", "eos": "eos", "pad": "padding", "unk": "unknown", "sep": "seperator", "cls": "cls"}

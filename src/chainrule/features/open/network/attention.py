@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from chainrule.features.open.network.distances import disentangled
 from chainrule.neural.encoders.blocks import Attention
 from chainrule.neural.layers.attention import attend, attend_unfused, build_score, scaled_dot
 from chainrule.neural.layers.matrix_products import elementwise, linear
@@ -71,6 +70,7 @@ class OpenAttention(Attention):
         self.out = nn.Linear(values, config.width, bias=config.has_biases("attention_out"))
         self.normed, self.epsilon = config.query_key_norm, config.norm_epsilon
         self.joint, self.above_one = config.joint_query_key_norm, config.gains_above_one
+        self.rotates_first = config.norm_after_rotation
         gained = config.query_key_norm and config.norm_gain
         kinds = [heads for heads in (self.heads, self.key_heads) if heads]
         widths = [(heads if self.joint else 1) * self.head_width for heads in kinds]
@@ -103,10 +103,12 @@ class OpenAttention(Attention):
             value = query_key[:, :, self.heads :]
         if self.value_norm:
             value = F.rms_norm(value, (self.head_width,), eps=self.epsilon)
-        if self.normed:
+        if self.normed and not self.rotates_first:
             query_key = self._normed(query_key)
         if rotation is not None:
             query_key = rotate(query_key, rotation)
+        if self.normed and self.rotates_first:
+            query_key = self._normed(query_key)
         if self.grows and beside.growth is not None:
             growth = beside.growth.to(query_key.dtype)
             query_key = torch.cat((query_key[:, :, : self.heads] * growth, query_key[:, :, self.heads :]), 2)
@@ -150,6 +152,8 @@ class OpenAttention(Attention):
         if self.score is not None and not self.score.is_product:
             return self.score
         if mask.beside is not None and (distances := mask.beside.distances) is not None:
+            from chainrule.features.open.network.distances import disentangled
+
             of_distances = linear(distances.vectors, self.query_key_value)
             of_distances = of_distances.view(len(of_distances), -1, self.head_width)
             return partial(disentangled, distances.places, of_distances)

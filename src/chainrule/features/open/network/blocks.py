@@ -12,7 +12,6 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from chainrule.features.open.network.attention import OpenAttention
-from chainrule.features.open.network.recurrences import recurrence
 from chainrule.neural.encoders.blocks import Block
 from chainrule.neural.layers.basic import FeedForward, activation_of, norm
 from chainrule.neural.layers.matrix_products import linear
@@ -42,6 +41,8 @@ class OpenBlock(Block):
         recurrent = mixer.removeprefix("attention_")
         self.attends, self.recurrence = config.attends(layer), None
         if recurrent not in ("attention", "none"):
+            from chainrule.features.open.network.recurrences import recurrence
+
             self.recurrence = recurrence(config, recurrent)
         if self.attends:
             self.attention = attention_of(config, layer)

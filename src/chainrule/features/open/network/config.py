@@ -51,6 +51,9 @@ class OpenSettings(BertSettings):
     joint_query_key_norm: bool = option(
         False, "query_key_norm: over the heads of queries together, and of keys (OLMo 2)", is_rare=True
     )
+    norm_after_rotation: bool = option(
+        False, "query_key_norm: of queries and keys once they are rotated, not before (Hunyuan)", is_rare=True
+    )
     attention_scale: float | None = option(
         None, "the factor of products of queries and keys; nothing: 1 / root of a head's width", least=0, is_rare=True
     )
@@ -81,6 +84,9 @@ class OpenSettings(BertSettings):
     chosen_experts: int = option(2, "experts: how many of them are chosen", least=1, below=1024, is_rare=True)
     normalised_experts: bool = option(
         True, "experts: the weights of the chosen ones add up to 1, not those of all", is_rare=True
+    )
+    expert_epsilon: float = option(
+        0.0, "normalised_experts: a number added to what the weights are divided by (LFM2 MoE)", least=0, is_rare=True
     )
     router_bias: bool = option(False, "experts: the router has biases (gpt-oss)", is_rare=True)
     router: Router = option(

@@ -38,6 +38,7 @@ class Experts(nn.Module):
             FeedForward(config.feed_forward, config.width, width, bias=bias) for _ in range(config.experts)
         )
         self.chosen, self.normalised = config.chosen_experts, config.normalised_experts
+        self.epsilon = config.expert_epsilon
         self.is_sigmoid, self.scale = config.router == "sigmoid", config.routed_scale
         self.groups, self.chosen_groups = config.expert_groups, config.chosen_groups
         self.shift = nn.Parameter(torch.zeros(config.experts)) if config.router_shift else None
@@ -58,7 +59,7 @@ class Experts(nn.Module):
         tokens = x.flatten(0, -2)  # (N, D)
         weights, experts = self._chosen(linear(tokens if routed is None else routed.flatten(0, -2), self.router))
         if self.normalised:
-            weights = weights / weights.sum(-1, keepdim=True)
+            weights = weights / (weights.sum(-1, keepdim=True) + self.epsilon)
         if factors is not None:
             weights = weights * factors[experts]
         if self.scale != 1:

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from chainrule.features.open.network.angles import Divisors, scaling_of
 from chainrule.features.open.network.attention import NOTHING, Beside
 from chainrule.features.open.network.blocks import LayerInputs, OpenBlock, opened_norm
-from chainrule.features.open.network.distances import Distances
 from chainrule.neural.build import OuterLayers, initialised_vectors
 from chainrule.neural.encoders.masked import MaskedTransformer
 from chainrule.neural.layers.basic import Embedding, OutputTransform
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from chainrule.features.open.network.config import OpenSettings
+    from chainrule.features.open.network.distances import Distances
     from chainrule.neural.config import TransformerConfig
     from chainrule.neural.encoders.blocks import Block
     from chainrule.neural.encoders.reading import BlockReadings
@@ -72,6 +72,8 @@ class OpenTransformer(MaskedTransformer):
             self.bias = Relative(own.heads, two_sided=self.is_bidirectional)
         self.distances: Distances | None = None
         if own.distance_buckets:
+            from chainrule.features.open.network.distances import Distances
+
             sizes = own.distance_buckets, own.distance_limit, own.context
             self.distances = Distances(*sizes, opened_norm(own), own.width)
         super()._add_inputs(own)
