@@ -19,7 +19,7 @@ from test_minutes import MINUTES as MUON
 from training_runs import QUICK, text, trained
 
 from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
-from chainrule.neural.config import ConvolutionConfig, RecurrentConfig, TransformerConfig, preset
+from chainrule.neural.config import ConvolutionConfig, FeedforwardConfig, RecurrentConfig, TransformerConfig, preset
 from chainrule.training import sizes
 from chainrule.training.config import TrainingRun
 from chainrule.training.job import KnownDistribution, StreamOptions
@@ -32,6 +32,7 @@ BIDIRECTIONAL = configs_of(MASKED_MODEL)
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from chainrule.neural.config import NetworkConfig
     from chainrule.training.reports import Report
 
 SMALL: dict[str, Any] = {"layers": 1, "width": 8, "heads": 2, "context": 8}
@@ -283,17 +284,19 @@ def test_a_run_that_resumes_keeps_its_size(tmp_path: Path, monkeypatch: pytest.M
     ("config", "vocabulary", "output"),
     [
         (TransformerConfig(), 999, "full"),
-        (TransformerConfig(), 10_000, "full, tied"),
-        (TransformerConfig(tied=False), 10_000, "full"),
-        (TransformerConfig(), 10_001, "adaptive"),
-        (TransformerConfig(output="full"), 10_001, "full, tied"),
-        (TransformerConfig(tied=True), 10_001, "full, tied"),
+        (TransformerConfig(), 3_999, "full, tied"),
+        (TransformerConfig(), 4_000, "sampled, tied"),
+        (TransformerConfig(tied=False), 4_000, "sampled"),
+        (TransformerConfig(output="full"), 4_000, "full, tied"),
+        (FeedforwardConfig(), 10_000, "full"),
+        (FeedforwardConfig(), 10_001, "adaptive"),
+        (FeedforwardConfig(tied=True), 10_001, "full, tied"),
     ],
-    ids=["small", "middle", "not tied", "large", "given", "tied"],
+    ids=["small", "middle", "large", "not tied", "given", "window", "window, large", "window, tied"],
 )
 @pytest.mark.usefixtures("two_sizes")
-def test_a_large_vocabulary_has_a_tied_or_an_adaptive_output(
-    config: TransformerConfig, vocabulary: int, output: str, monkeypatch: pytest.MonkeyPatch
+def test_a_large_vocabulary_has_a_tied_and_sampled_or_an_adaptive_output(
+    config: NetworkConfig, vocabulary: int, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sizes, "_trial", lambda *_: Trial(1, 1, 10))
     options = StreamOptions(training=MINUTES)

@@ -77,11 +77,11 @@ def parallel_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def alone(parallel: Callable[P, R]) -> Callable[P, R]:
-    """Return what a parallel kernel does on the calling thread alone: a kernel with `_alone` at the end of its name."""
+    """Return an allocating kernel that does what a parallel one does, on the calling thread, as `NAME_alone`."""
     function: FunctionType = parallel.py_func  # type: ignore[attr-defined]
     name = f"{function.__name__}_alone"
     code = function.__code__.replace(co_name=name, co_qualname=name)
-    return kernel(cast("Callable[P, R]", FunctionType(code, function.__globals__, name)))
+    return allocating_kernel(cast("Callable[P, R]", FunctionType(code, function.__globals__, name)))
 
 
 def c_kernel(function: Callable[P, R]) -> Callable[P, R]:

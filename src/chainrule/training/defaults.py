@@ -86,7 +86,7 @@ def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozense
     """
     if with_budget(training).minutes is None or not config.sizes:
         return frozenset()
-    return frozenset({"output", "tied", *config.sizes[0], *config.repeated} - config.given)
+    return frozenset({"output", "noise_samples", "tied", *config.sizes[0], *config.repeated} - config.given)
 
 
 def processes_started() -> int:
@@ -140,7 +140,7 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     training: the settings, with defaults filled in.
     """
     is_recurrent = config.is_recurrent
-    is_wide = is_recurrent and (config.width > _WIDE or training.minutes is None)  # steps give the numbers they gave
+    is_wide = is_recurrent and config.width > _WIDE
     tokens = _WIDE_STEP_TOKENS if is_wide else _STEP_TOKENS
     if training.optimiser == "muon":
         rate, warm_up = (1e-2 if not is_recurrent else 2e-3 if is_wide else 2e-2), (100 if is_recurrent else 20)

@@ -161,8 +161,9 @@ def _seconds_of(work: Callable[[], None], setup: Setup) -> float:
 _VALIDATING = LEARNING_SHARE + FINAL_SHARE  # of the minutes
 _TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.02  # that a size reads at least: of its layers' matrices, and of all
 _PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
-_LARGE_VOCABULARY = 10_000  # tokens; above, a full softmax takes most of a step
 _MANY_TOKENS = 1_000  # from which on the output is tied to the vectors of tokens, where networks gain from that
+_LARGE_SOFTMAX, _SAMPLED = 4_000, 5  # tokens from which a softmax is sampled, and how many there are for each draw
+_LARGE_VOCABULARY = 10_000  # tokens above which the softmax of other networks is an adaptive one
 _TRIAL_TEXT = 1 << 16  # tokens that trials of sizes read
 
 
@@ -320,15 +321,10 @@ def with_size(
         return ChosenSize(replace(config, **{name: kept[name] for name in names if name in kept}))
     tried = replace(options, training=training, validation=None, vectors=None, start=None)
     notes: list[str] = []
-    needs_logits = options.known is not None or options.teacher is not None
-    if "output" in names and vocabulary_size > _LARGE_VOCABULARY and not needs_logits:
+    for changes in _for_vocabulary(config, names, vocabulary_size, options):
         with suppress(SettingError):
-            config = replace(config, output="adaptive")
-            notes.append(f"output='adaptive', since there are {vocabulary_size:,} tokens")
-    elif "tied" in names and config.gains_from_ties and vocabulary_size >= _MANY_TOKENS and options.known is None:
-        with suppress(SettingError):
-            config = replace(config, tied=True)
-            notes.append(f"tied=True, since there are {vocabulary_size:,} tokens")
+            config = replace(config, **changes)
+            notes.append(f"{_shown(changes)}, since there are {vocabulary_size:,} tokens")
     if not names & config.sizes[0].keys():
         return ChosenSize(config, tuple(notes))
     budget = 60 * training.minutes
@@ -360,6 +356,22 @@ def with_size(
 
         check = SpeedCheck(config, after, fitted.trial.tokens / trained, choose_again)
     return ChosenSize(config, (*notes, *why), check)
+
+
+def _for_vocabulary(
+    config: NetworkConfig, names: frozenset[str], size: int, options: StreamOptions
+) -> Iterator[dict[str, Any]]:
+    """Yield settings that suit a vocabulary. names: the settings that may be chosen."""
+    ties = config.gains_from_ties and "tied" in names and options.known is None
+    if ties and size >= _MANY_TOKENS:
+        yield {"tied": True}
+    if "output" not in names or options.known is not None or options.teacher is not None:
+        return  # the loss needs the logits of all tokens
+    if config.gains_from_ties and not config.is_bidirectional:
+        if size >= _LARGE_SOFTMAX:
+            yield {"output": "sampled", "noise_samples": size // _SAMPLED}
+    elif size > _LARGE_VOCABULARY:
+        yield {"output": "adaptive"}
 
 
 def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple[NetworkConfig, tuple[str, ...]]:
@@ -417,4 +429,4 @@ def _rounded(number: float) -> str:
 
 
 def _shown(settings: Mapping[str, object]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in settings.items())
+    return ", ".join(f"{name}={value!r}" for name, value in settings.items())

@@ -189,7 +189,7 @@ class RecurrentConfig(LayersConfig):
         {"layers": 1, "width": 64, "context": 64},
         {"layers": 1, "width": 128, "context": 64},
         {"layers": 1, "width": 256, "context": 64},
-        {"layers": 2, "width": 256, "context": 128},
+        {"layers": 2, "width": 256, "context": 64},
         {"layers": 2, "width": 512, "context": 128},
     )
     repeated: ClassVar[dict[str, float]] = {"input_dropout": 0.1, "output_dropout": 0.3}

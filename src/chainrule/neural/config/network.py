@@ -61,8 +61,8 @@ class NetworkConfig:
     output: OutputKind = option(
         "full",
         "full: softmax over the whole vocabulary; adaptive: frequent tokens first, rare ones in clusters (Grave 2017); "
-        "sampled: trained against sampled tokens; nce: trained by noise contrast. The last two are softmax when "
-        "evaluated",
+        "sampled: trained against sampled tokens; nce: trained by noise contrast. Networks of the last two are saved "
+        "with a full one",
     )
     cutoffs: tuple[int, ...] = option(
         (),

@@ -187,40 +187,25 @@ class SampledSoftmax(nn.Module):
                 f"label_smoothing does not work with the output {self.kind}; leave it out, or set output to full"
             )
         flat, ids, weight = hidden.flatten(0, -2), targets.flatten(), self.full.weight
-        counts = None if weights is None else weights.flatten()
+        counts = torch.ones_like(ids) if weights is None else weights.flatten()
         drawn = torch.multinomial(self.noise, self.samples, replacement=True)
-        if self.kind == "sampled":
-            drawn = drawn.bincount(minlength=len(weight)).nonzero()[:, 0]
-            shift = self.full.shift - (-torch.expm1(self.samples * torch.log1p(-self.noise))).log()
-            return self._sampled(flat, ids, drawn, shift, counts)
-        shift = self.full.shift - (self.noise * self.samples).log()
-        target = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids]  # (R,)
-        noise = F.linear(flat, F.embedding(drawn, weight)).float() + shift[drawn]  # (R, samples)
-        return weighted_sum(F.softplus(-target) + F.softplus(noise).sum(1), counts)
-
-    def _sampled(
-        self,
-        flat: Float[Tensor, "R D"],
-        ids: Int64[Tensor, " R"],
-        drawn: Int64[Tensor, " drawn"],
-        shift: Float[Tensor, " V"],
-        counts: Float[Tensor, " R"] | None,
-    ) -> Float32[Tensor, ""]:
-        """Return the loss of kind sampled. Where the target is drawn, it is a cross-entropy over what is drawn; there
-        are few others.
-        """
-        places = torch.full_like(shift, -1, dtype=torch.int64)
+        if self.kind == "nce":
+            shift = self.full.shift - (self.noise * self.samples).log()
+            target = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids]  # (R,)
+            logits = F.linear(flat, F.embedding(drawn, weight)).float() + shift[drawn]  # (R, samples)
+            return weighted_sum(F.softplus(-target) + F.softplus(logits).sum(1), counts)
+        shift = self.full.shift - (-torch.expm1(self.samples * torch.log1p(-self.noise))).log()
+        places = torch.full_like(shift, -1, dtype=torch.int64)  # among those drawn
+        drawn = drawn.bincount(minlength=len(weight)).nonzero()[:, 0]
         places[drawn] = torch.arange(len(drawn), device=places.device)
         is_drawn = places[ids] >= 0
         own, others = is_drawn.nonzero()[:, 0], (~is_drawn).nonzero()[:, 0]
-        of_own, of_others = (None if counts is None else counts[where] for where in (own, others))
-        left, targets = flat[others], ids[others]
-        rows = F.embedding(torch.cat((drawn, targets)), self.full.weight)  # at once: each call has a whole gradient
-        weight, wanted = rows[: len(drawn)], rows[len(drawn) :]
-        total = cross_entropy(flat[own], weight, shift[drawn], places[ids[own]], weights=of_own)
-        target = (left * wanted).sum(1).float() + shift[targets]
-        logits = F.linear(left, weight).float() + shift[drawn]
-        return total + weighted_sum(torch.cat((target[:, None], logits), 1).logsumexp(1) - target, of_others)
+        rows = F.embedding(torch.cat((drawn, ids[others])), weight)  # at once: each call has a whole gradient
+        noise, wanted = rows[: len(drawn)], rows[len(drawn) :]
+        total = cross_entropy(flat[own], noise, shift[drawn], places[ids[own]], weights=counts[own])
+        target = (flat[others] * wanted).sum(1).float() + shift[ids[others]]
+        logits = F.linear(flat[others], noise).float() + shift[drawn]
+        return total + weighted_sum(torch.cat((target[:, None], logits), 1).logsumexp(1) - target, counts[others])
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """Implement `Output.log_probs`."""

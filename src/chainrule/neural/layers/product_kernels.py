@@ -267,48 +267,35 @@ def softmax_gradients(
 
     logits: or the bits of bfloat16. N must be a multiple of LANES.
     """
+    width = logits.shape[1]
     for share in prange(by_bias.shape[0]):
-        _softmax_gradients(logits, bias, targets, weights, losses, by_bias, share)
+        row, sixteen = np.empty((1, width), np.float32), np.empty((1, LANES), np.float32)
+        by_bias[share] = 0
+        for i in range(share * SHARE, min((share + 1) * SHARE, logits.shape[0])):
+            most = spread(np.float32(-np.inf))
+            for k in range(0, width, LANES):
+                a = plus(weights_at(logits, bias, i, k), lanes_at(bias, 0, k))
+                most = larger(most, a)
+                put_lanes(row, 0, k, a)
+            put_lanes(sixteen, 0, 0, most)
+            peak, target = _peak(sixteen, 0, np.float32(-np.inf)), targets[i]
+            above = np.float64(row[0, target]) - np.float64(peak)
+            most, sums = spread(np.float32(peak)), spread(np.float32(0))
+            for k in range(0, width, LANES):
+                a = exponential(minus(lanes_at(row, 0, k), most))
+                sums = plus(sums, a)
+                put_lanes(row, 0, k, a)
+            whole = total(sums)
+            losses[i] = 0 if weights[i] == 0 else np.float32(weights[i] * (math.log(np.float64(whole)) - above))
+            row[0, target] -= whole
+            factor = spread(np.float32(weights[i] / whole))
+            for k in range(0, width, LANES):
+                a = times(lanes_at(row, 0, k), factor)
+                put_lanes(logits, i, k, a)
+                put_lanes(by_bias, share, k, plus(lanes_at(by_bias, share, k), a))
 
 
 softmax_gradients_alone = alone(softmax_gradients)
-
-
-@allocating_kernel
-def _softmax_gradients(
-    logits: Float32[ndarray, "B N"] | UInt16[ndarray, "B N"],
-    bias: Float32[ndarray, "1 N"],
-    targets: Int64[ndarray, " B"],
-    weights: Float32[ndarray, " B"],
-    losses: Float32[ndarray, " B"],
-    by_bias: Float32[ndarray, "shares N"],
-    share: int,
-) -> None:
-    width = logits.shape[1]
-    row, sixteen = np.empty((1, width), np.float32), np.empty((1, LANES), np.float32)
-    by_bias[share] = 0
-    for i in range(share * SHARE, min((share + 1) * SHARE, logits.shape[0])):
-        most = spread(np.float32(-np.inf))
-        for k in range(0, width, LANES):
-            a = plus(weights_at(logits, bias, i, k), lanes_at(bias, 0, k))
-            most = larger(most, a)
-            put_lanes(row, 0, k, a)
-        put_lanes(sixteen, 0, 0, most)
-        peak, target = _peak(sixteen, 0, np.float32(-np.inf)), targets[i]
-        above = np.float64(row[0, target]) - np.float64(peak)
-        most, sums = spread(np.float32(peak)), spread(np.float32(0))
-        for k in range(0, width, LANES):
-            a = exponential(minus(lanes_at(row, 0, k), most))
-            sums = plus(sums, a)
-            put_lanes(row, 0, k, a)
-        whole = total(sums)
-        losses[i] = 0 if weights[i] == 0 else np.float32(weights[i] * (math.log(np.float64(whole)) - above))
-        row[0, target] -= whole
-        factor = spread(np.float32(weights[i] / whole))
-        for k in range(0, width, LANES):
-            a = times(lanes_at(row, 0, k), factor)
-            put_lanes(logits, i, k, a)
-            put_lanes(by_bias, share, k, plus(lanes_at(by_bias, share, k), a))
 
 
 @kernel
