@@ -106,11 +106,10 @@ class Network(nn.Module):
         self.next_sentence = next_sentence
         self.vocabulary_size = len(embedding.weight)
 
-    def as_evaluated(self) -> Network:
-        """Return the network, with the full softmax that it is evaluated with where it learned by a sampled one."""
+    def end_sampling(self) -> None:
+        """Put the full softmax, by which it is evaluated, in place of a sampled one, by which it learned."""
         if isinstance(self.output, SampledSoftmax):
             self.output, self.config = self.output.full, replace(self.config, output="full")
-        return self
 
     def forward(
         self,

@@ -124,8 +124,8 @@ def train_network(
     if isinstance(network, Residual):
         return network.network, {**record, "residual_weight": network.weight}
     output = network.config.output  # of the training
-    evaluated = network.as_evaluated()
-    return evaluated, record if evaluated.config.output == output else {**record, "output": output}
+    network.end_sampling()
+    return network, record if network.config.output == output else {**record, "output": output}
 
 
 def run_job(job: TrainingJob[N], run: TrainingRun, check: SpeedCheck | None = None) -> tuple[N, dict[str, Any]]:

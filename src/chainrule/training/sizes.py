@@ -369,7 +369,7 @@ def _for_vocabulary(
         return  # the loss needs the logits of all tokens
     if config.gains_from_ties and not config.is_bidirectional:
         if size >= _LARGE_SOFTMAX:
-            yield {"output": "sampled", "noise_samples": size // _SAMPLED}
+            yield {"output": "sampled"} | ({"noise_samples": size // _SAMPLED} if "noise_samples" in names else {})
     elif size > _LARGE_VOCABULARY:
         yield {"output": "adaptive"}
 

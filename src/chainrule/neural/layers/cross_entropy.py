@@ -133,7 +133,8 @@ class _InBlocks(torch.autograd.Function):
         by_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
         total = torch.zeros((), device=hidden.device)
         dtype = F.linear(hidden[:1], weight[:1]).dtype  # that of products under autocast; each matrix is cast once
-        by_kernel = _suits_kernel(hidden, dtype) and cap is None and rows is None and taught is None
+        is_plain = cap is None and rows is None and taught is None and dtype in (torch.float32, torch.bfloat16)
+        by_kernel = is_plain and hidden.device.type == "cpu" and not torch.compiler.is_compiling()
         filling = -len(weight) % LANES if by_kernel else 0  # columns without a probability
         low_weight = F.pad(weight.to(dtype), (0, 0, 0, filling)) if filling else weight.to(dtype)
         shift = F.pad(weight.new_zeros(len(weight)) if bias is None else bias.float(), (0, filling), value=-torch.inf)
@@ -184,11 +185,6 @@ class _InBlocks(torch.autograd.Function):
             None if one is None else (one * gradient).to(dtype) for one, dtype in zip(others, ctx.dtypes, strict=True)
         )
         return by_hidden * gradient, by_weight, by_bias, None, None, None, None, by_exponent, None
-
-
-def _suits_kernel(hidden: Tensor, dtype: torch.dtype) -> bool:
-    is_known = dtype in (torch.float32, torch.bfloat16)
-    return is_known and hidden.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def into_gradient(

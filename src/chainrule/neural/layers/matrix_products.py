@@ -446,9 +446,7 @@ def softmax_into_gradients(
     weights: Float32[Tensor, " R"] | None,
 ) -> tuple[Float32[Tensor, ""], Float32[Tensor, " V"]]:
     """Return the weighted sum of -log softmax(logits + bias)[target], and its gradient with respect to the bias;
-    overwrite the logits with theirs.
-
-    On a processor, of float32 or bfloat16, where LANES divide the vocabulary. In an order that is always the same.
+    overwrite the logits with theirs: on a processor, of float32 or bfloat16, where LANES divide the vocabulary.
     """
     from chainrule.neural.layers.product_kernels import SHARE, softmax_gradients, softmax_gradients_alone
 
