@@ -286,13 +286,14 @@ def test_a_run_that_resumes_keeps_its_size(tmp_path: Path, monkeypatch: pytest.M
         (TransformerConfig(), 999, "full"),
         (TransformerConfig(), 3_999, "full, tied"),
         (TransformerConfig(), 4_000, "sampled, tied"),
-        (TransformerConfig(tied=False), 4_000, "sampled"),
-        (TransformerConfig(output="full"), 4_000, "full, tied"),
+        (TransformerConfig(tied=False), 10_000, "sampled"),
+        (TransformerConfig(output="full"), 10_000, "full, tied"),
+        (TransformerConfig(), 10_001, "adaptive"),
+        (TransformerConfig(output="full"), 10_001, "full, tied"),
+        (TransformerConfig(tied=True), 10_001, "full, tied"),
         (FeedforwardConfig(), 10_000, "full"),
-        (FeedforwardConfig(), 10_001, "adaptive"),
-        (FeedforwardConfig(tied=True), 10_001, "full, tied"),
     ],
-    ids=["small", "middle", "large", "not tied", "given", "window", "window, large", "window, tied"],
+    ids=["small", "middle", "large", "not tied", "full", "very large", "very large, full", "tied", "window"],
 )
 @pytest.mark.usefixtures("two_sizes")
 def test_a_large_vocabulary_has_a_tied_and_sampled_or_an_adaptive_output(

@@ -163,7 +163,7 @@ _TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.02  # that a size reads at least:
 _PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
 _MANY_TOKENS = 1_000  # from which on the output is tied to the vectors of tokens, where networks gain from that
 _LARGE_SOFTMAX, _SAMPLED = 4_000, 5  # tokens from which a softmax is sampled, and how many there are for each draw
-_LARGE_VOCABULARY = 10_000  # tokens above which the softmax of other networks is an adaptive one
+_LARGE_VOCABULARY = 10_000  # tokens; above, softmax and gradients of all vectors take most of a step
 _TRIAL_TEXT = 1 << 16  # tokens that trials of sizes read
 
 
@@ -362,16 +362,14 @@ def _for_vocabulary(
     config: NetworkConfig, names: frozenset[str], size: int, options: StreamOptions
 ) -> Iterator[dict[str, Any]]:
     """Yield settings that suit a vocabulary. names: the settings that may be chosen."""
-    ties = config.gains_from_ties and "tied" in names and options.known is None
-    if ties and size >= _MANY_TOKENS:
-        yield {"tied": True}
-    if "output" not in names or options.known is not None or options.teacher is not None:
-        return  # the loss needs the logits of all tokens
-    if config.gains_from_ties and not config.is_bidirectional:
-        if size >= _LARGE_SOFTMAX:
-            yield {"output": "sampled"} | ({"noise_samples": size // _SAMPLED} if "noise_samples" in names else {})
-    elif size > _LARGE_VOCABULARY:
+    is_full = "output" not in names or options.known is not None or options.teacher is not None  # it needs all logits
+    if size > _LARGE_VOCABULARY and not is_full:
         yield {"output": "adaptive"}
+        return
+    if size >= _MANY_TOKENS and config.gains_from_ties and "tied" in names and options.known is None:
+        yield {"tied": True}
+    if size >= _LARGE_SOFTMAX and config.gains_from_ties and not (is_full or config.is_bidirectional):
+        yield {"output": "sampled"} | ({"noise_samples": size // _SAMPLED} if "noise_samples" in names else {})
 
 
 def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple[NetworkConfig, tuple[str, ...]]:
