@@ -11,6 +11,7 @@ from samples import examples
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from chainrule.errors import SettingError
 from chainrule.features.seq2seq.network.config import Seq2SeqConfig
 from chainrule.features.seq2seq.network.encoders import RecurrentReader
 from chainrule.neural.config import MaskedRecurrentConfig, RecurrentConfig
@@ -85,6 +86,17 @@ def test_the_same_weights_are_dropped_in_all_pieces_of_a_batch() -> None:
     torch.manual_seed(1)
     first, _ = encoder(x[:, :3], None, starts_whole)
     torch.testing.assert_close(found[:, :3], first)
+
+
+def test_the_regularisation_of_states_by_hand() -> None:
+    hidden = torch.tensor([[[1.0, 2.0], [3.0, 2.0]], [[0.0, 1.0], [0.0, 4.0]]])
+    both = RecurrentConfig(width=2, activation_regularisation=2.0, temporal_regularisation=0.5)
+    squares, changes = (1 + 4 + 9 + 4 + 0 + 1 + 0 + 16) / 8, (4 + 0 + 0 + 9) / 4
+    assert Recurrent(both).penalty(hidden).item() == pytest.approx(2 * squares + 0.5 * changes)
+    assert Recurrent(both).penalty(hidden[:, :1]).item() == pytest.approx(2 * (1 + 4 + 0 + 1) / 4)
+    assert Recurrent(RecurrentConfig(width=2)).penalty(hidden) is None
+    with pytest.raises(SettingError, match="temporal_regularisation are for one direction only"):
+        MaskedRecurrentConfig(width=2, temporal_regularisation=1.0)
 
 
 def test_layers_one_by_one_are_dropped_out_as_together() -> None:

@@ -88,6 +88,14 @@ def losses(config: NetworkConfig, training: TrainingConfig) -> list[float]:
     return [report.loss for report in every_report(config, training)]
 
 
+def test_the_regularisation_of_states_is_learned_but_no_part_of_the_loss() -> None:
+    plain, regularised = (
+        losses(replace(RECURRENT, activation_regularisation=alpha), replace(QUICK, steps=3)) for alpha in (0.0, 2.0)
+    )
+    assert regularised[0] == plain[0]
+    assert regularised[1:] != plain[1:]
+
+
 def every_report(config: NetworkConfig, training: TrainingConfig) -> list[Any]:
     return trained(config, replace(training, validate_every=1))[2]
 

@@ -12,14 +12,14 @@ from chainrule import __version__
 from chainrule.decoding.config import GREEDY, Limits, SamplingConfig
 from chainrule.decoding.limits import possible_stops
 from chainrule.errors import SettingError, WrongModelError
-from chainrule.evaluation.continuations import (
-    Pair,
+from chainrule.evaluation.continuations import Pair
+from chainrule.evaluation.likelihood import model_signature, token_signature
+from chainrule.evaluation.measurement import NO_DISTRIBUTION
+from chainrule.features.prompt.continuations import (
     continuation_log_probs,
     document_log_probs,
     pseudo_continuation_log_probs,
 )
-from chainrule.evaluation.likelihood import model_signature, token_signature
-from chainrule.evaluation.measurement import NO_DISTRIBUTION
 from chainrule.features.seq2seq.model import Seq2SeqModel
 from chainrule.models.any_model import check_kind
 from chainrule.models.families.table import FAMILIES

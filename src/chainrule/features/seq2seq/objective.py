@@ -21,7 +21,7 @@ from chainrule.neural.scoring import pad, round_up
 from chainrule.protocol import END
 from chainrule.training.defaults import Recipe, compiled_on_request, refuse_rows, with_defaults
 from chainrule.training.job import StatelessObjective, TrainingJob, ValidationResult
-from chainrule.training.objectives.next_token import scheduled_inputs, scheduled_inputs_at_once
+from chainrule.training.objectives.next_token import scheduled_inputs
 from chainrule.training.objectives.stream import set_rows, unigram_loss
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ class Seq2SeqObjective(StatelessObjective):
                 lambda tokens, state: bound(bound.embed(tokens), state), bound.output, part.inputs, state, share
             )
         hidden = self.network(part.sources, part.source_mask, part.inputs)
-        return scheduled_inputs_at_once(self.network.output.log_probs(hidden), part.inputs, share)
+        return _scheduled_inputs_at_once(self.network.output.log_probs(hidden), part.inputs, share)
 
     @torch.no_grad()
     def validate(self, tokens: int) -> ValidationResult:
@@ -394,3 +394,15 @@ def seq2seq_recipe(config: Seq2SeqConfig, training: TrainingConfig) -> Recipe:
     else:
         rate, warm_up = 0.1, 100
     return Recipe.of(training, 128, rate, warm_up)
+
+
+@torch.no_grad()
+def _scheduled_inputs_at_once(log_probs: Tensor, inputs: Tensor, share: float) -> Tensor:
+    """Return the inputs of `scheduled_inputs`, for networks that read all positions at once: a guess depends on the
+    text before it, not on other guesses (Mihaylova and Martins 2019).
+
+    log_probs: (B, T, V), after each input.
+    """
+    guesses = torch.multinomial(log_probs[:, :-1].flatten(0, 1).float().exp(), 1).view(inputs[:, 1:].shape)
+    is_guessed = torch.rand(guesses.shape, device=inputs.device) < share
+    return torch.cat((inputs[:, :1], torch.where(is_guessed, guesses, inputs[:, 1:])), 1)

@@ -212,9 +212,15 @@ class RecurrentConfig(LayersConfig):
     dropout: float = option(0.0, "the dropout rate between layers", least=0, below=1)
     output_dropout: float = option(0.0, "the dropout rate of the output of the last layer", least=0, below=1)
     weight_drop: float = option(0.0, "the dropout rate of weights from state to state", least=0, below=1)
+    activation_regularisation: float = option(0.0, "the weight of mean h^2 in training (AR, Merity 2017)", least=0)
+    temporal_regularisation: float = option(0.0, "the weight of mean (h_t - h_t-1)^2 in training (TAR)", least=0)
     forget_bias: float = option(1.0, "with lstm: the initial bias of the forget gate", least=-10, below=10)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.intra_attention and self.cell != "lstm":
             raise SettingError(f"intra_attention is for the cell lstm, and this one is {self.cell}; set it to 0")
+        if self.is_bidirectional and (self.activation_regularisation or self.temporal_regularisation):
+            raise SettingError(
+                "activation_regularisation and temporal_regularisation are for networks of one direction"
+            )

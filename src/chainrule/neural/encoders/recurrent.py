@@ -132,6 +132,7 @@ class Recurrent(nn.Module):
         dropouts = [config.input_dropout, *[config.dropout] * (config.layers - 1)]
         self.dropouts, self.output_dropout = dropouts, config.output_dropout
         self.variational, self.weight_drop = config.variational, config.weight_drop
+        self.regularisation = config.activation_regularisation, config.temporal_regularisation
         set_biases(self.layers, forget=config.forget_bias if self.cell == "lstm" else None)
 
     def start(self, rows: int) -> tuple[LayerState, ...]:
@@ -156,6 +157,14 @@ class Recurrent(nn.Module):
             x, last = self._read(layer, self._dropped(x, dropout), layer_state, runs)
             after.append(last)
         return self._dropped(x, self.output_dropout), tuple(after)
+
+    def penalty(self, hidden: Float[Tensor, "B T width"]) -> Float[Tensor, ""] | None:
+        """Return a mean(h_t^2) + b mean((h_t - h_t-1)^2), activation and temporal activation regularisation (Merity,
+        McCann and Socher 2017), of the last layer's states after dropout; None without them.
+        """
+        a, b = self.regularisation
+        changes = hidden.diff(dim=1)  # of rows of one token, there are none
+        return a * hidden.square().mean() + b * changes.square().sum() / max(1, changes.numel()) if a or b else None
 
     def hidden_layers(
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None

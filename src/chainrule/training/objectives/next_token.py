@@ -105,18 +105,6 @@ def scheduled_inputs(network: Forward, output: Output, inputs: Tensor, state: An
     return read
 
 
-@torch.no_grad()
-def scheduled_inputs_at_once(log_probs: Tensor, inputs: Tensor, share: float) -> Tensor:
-    """Return the inputs of `scheduled_inputs`, for networks that read all positions at once: a guess depends on the
-    text before it, not on other guesses (Mihaylova and Martins 2019).
-
-    log_probs: (B, T, V), after each input.
-    """
-    guesses = torch.multinomial(log_probs[:, :-1].flatten(0, 1).float().exp(), 1).view(inputs[:, 1:].shape)
-    is_guessed = torch.rand(guesses.shape, device=inputs.device) < share
-    return torch.cat((inputs[:, :1], torch.where(is_guessed, guesses, inputs[:, 1:])), 1)
-
-
 _RESET_CHANCE = 1 / 64  # that a row starts from a fresh state at a step
 _MOST_PASSES = 40.0  # after which reading a text again teaches little (Muennighoff et al. 2023)
 
@@ -218,8 +206,11 @@ class NextToken:
         known = None if self.known is None else self._beside(self.known.training, positions.numpy())
         if self.teacher is not None:
             flat, taught, output = positions.numpy().reshape(-1), self.teacher, cast("FullSoftmax", self.network.output)
-            return output.loss(hidden, targets, taught=lambda span, *rows: taught(flat[span], *rows))
-        return loss_of(self.network, hidden, targets, known, label_smoothing=training.label_smoothing)
+            nats = output.loss(hidden, targets, taught=lambda span, *rows: taught(flat[span], *rows))
+        else:
+            nats = loss_of(self.network, hidden, targets, known, label_smoothing=training.label_smoothing)
+        penalty = getattr(self.network.encoder, "penalty", lambda _: None)(hidden.float())  # which the loss leaves out
+        return nats if penalty is None else nats + targets.numel() * (penalty - penalty.detach())
 
     def _beside(
         self, distribution: Callable[[Int64[ndarray, " R"]], ndarray], positions: Int64[ndarray, "B T"]

@@ -37,8 +37,9 @@ _KNOWN = frozenset(
 )
 _KNOWN_OF_RECURRENT = frozenset(
     """
-    cell layers width context residual variational input_dropout dropout output_dropout weight_drop forget_bias tied
-    memory output cutoffs noise_samples noise_power begins_with first_read embedding_dropout
+    cell layers width context residual variational input_dropout dropout output_dropout weight_drop forget_bias
+    activation_regularisation temporal_regularisation tied memory output cutoffs noise_samples noise_power
+    begins_with first_read embedding_dropout
     """.split()  # noqa: SIM905  # a list would have a line each
 )
 _CHOICES = {

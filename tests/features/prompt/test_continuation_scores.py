@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.evaluation.continuations import Pair, continuation_log_probs, document_log_probs
+from chainrule.evaluation.continuations import Pair
+from chainrule.features.prompt.continuations import continuation_log_probs, document_log_probs
 from chainrule.models.families.table import FAMILIES
 
 if TYPE_CHECKING:
