@@ -86,7 +86,8 @@ def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozense
     """
     if with_budget(training).minutes is None or not config.sizes:
         return frozenset()
-    return frozenset({"output", "noise_samples", "tied", *config.sizes[0], *config.repeated} - config.given)
+    repeated = {*config.repeated, *config.repeated_if_tied}
+    return frozenset({"output", "noise_samples", "tied", *config.sizes[0], *repeated} - config.given)
 
 
 def processes_started() -> int:

@@ -193,6 +193,12 @@ class RecurrentConfig(LayersConfig):
         {"layers": 2, "width": 512, "context": 128},
     )
     repeated: ClassVar[dict[str, float]] = {"input_dropout": 0.1, "output_dropout": 0.3}
+    repeated_if_tied: ClassVar[dict[str, float]] = {
+        "input_dropout": 0.2,
+        "output_dropout": 0.4,
+        "activation_regularisation": 2.0,
+        "temporal_regularisation": 1.0,
+    }
 
     cell: Cell = option("lstm", "the recurrent cell: lstm; gru; rnn_tanh and rnn_relu: Elman's simple one")
     layers: int = option(2, LAYERS, least=1, below=MAX_LAYERS)

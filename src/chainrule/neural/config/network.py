@@ -48,6 +48,7 @@ class NetworkConfig:
     # times parameters for each of its tokens.
     repeated: ClassVar[dict[str, float]] = {}
     by_heart: ClassVar[float] = 15.0
+    repeated_if_tied: ClassVar[dict[str, float]] = {}  # in place of `repeated`, from half as many passes on
 
     width: int
     context: int

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from chainrule.neural.layers.cross_entropy import IntoGradient, KnownLogProbs
 
+_EVEN = 128
+
 
 class Output(Protocol):
     """The last layer of a network; an nn.Module."""
@@ -194,18 +196,21 @@ class SampledSoftmax(nn.Module):
             target = (flat * F.embedding(ids, weight)).sum(1).float() + shift[ids]  # (R,)
             logits = F.linear(flat, F.embedding(drawn, weight)).float() + shift[drawn]  # (R, samples)
             return weighted_sum(F.softplus(-target) + F.softplus(logits).sum(1), counts)
-        shift = self.full.shift - (-torch.expm1(self.samples * torch.log1p(-self.noise))).log()
+        chance = -torch.expm1(self.samples * torch.log1p(-self.noise))
+        shift = (self.full.shift - chance.log()).index_fill(0, torch.tensor(BEGIN, device=chance.device), -torch.inf)
         places = torch.full_like(shift, -1, dtype=torch.int64)  # among those drawn
         drawn = drawn.bincount(minlength=len(weight)).nonzero()[:, 0]
         places[drawn] = torch.arange(len(drawn), device=places.device)
         is_drawn = places[ids] >= 0
         own, others = is_drawn.nonzero()[:, 0], (~is_drawn).nonzero()[:, 0]
+        of_others = _even(counts[others])  # what fills up has weight 0, and <s> no probability
+        drawn, others = _even(drawn, BEGIN), _even(others)
         rows = F.embedding(torch.cat((drawn, ids[others])), weight)  # at once: each call has a whole gradient
         noise, wanted = rows[: len(drawn)], rows[len(drawn) :]
         total = cross_entropy(flat[own], noise, shift[drawn], places[ids[own]], weights=counts[own])
         target = (flat[others] * wanted).sum(1).float() + shift[ids[others]]
         logits = F.linear(flat[others], noise).float() + shift[drawn]
-        return total + weighted_sum(torch.cat((target[:, None], logits), 1).logsumexp(1) - target, counts[others])
+        return total + weighted_sum(torch.cat((target[:, None], logits), 1).logsumexp(1) - target, of_others)
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """Implement `Output.log_probs`."""
@@ -216,6 +221,11 @@ class SampledSoftmax(nn.Module):
     ) -> Float32[Tensor, "*shape *tokens"]:
         """Implement `Output.log_probs_of`."""
         return self.full.log_probs_of(hidden, targets)
+
+
+def _even(numbers: Tensor, value: int = 0) -> Tensor:
+    """Return numbers, filled up: oneDNN prepares a product for each new number of rows, and keeps it."""
+    return F.pad(numbers, (0, -len(numbers) % _EVEN), value=value)
 
 
 class AdaptiveSoftmax(nn.Module):
