@@ -227,6 +227,4 @@ class RecurrentConfig(LayersConfig):
         if self.intra_attention and self.cell != "lstm":
             raise SettingError(f"intra_attention is for the cell lstm, and this one is {self.cell}; set it to 0")
         if self.is_bidirectional and (self.activation_regularisation or self.temporal_regularisation):
-            raise SettingError(
-                "activation_regularisation and temporal_regularisation are for networks of one direction"
-            )
+            raise SettingError("activation_regularisation and temporal_regularisation are for one direction only")
