@@ -196,6 +196,14 @@ def test_a_size_that_the_minutes_chose_is_said_recorded_and_no_other_setting_lat
     assert "width was 8 and is 16" in chainrule(*command, "--width", 16, "--resume").error
 
 
+def test_a_finished_run_of_a_sampled_output_is_known_by_it(chainrule, corpus: Path, tmp_path: Path) -> None:
+    command = ["train", "recurrent", corpus, "-o", tmp_path / "lm", *QUICK, "--output-layer", "sampled"]
+    assert chainrule(*command).status == 0
+    assert chainrule("info", tmp_path / "lm", "--json").json["record"]["output"] == "sampled"
+    assert "the run has ended, after 4 steps" in chainrule(*command, "--resume").err
+    assert "output was sampled and is full" in chainrule(*command[:-2], "--resume").error
+
+
 def test_resuming_a_finished_run_does_nothing_and_says_so(chainrule, corpus: Path, tmp_path: Path) -> None:
     lm = tmp_path / "lm"
     command = ["train", "recurrent", corpus, "-o", lm, *QUICK]

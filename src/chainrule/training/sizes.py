@@ -324,7 +324,8 @@ def with_size(
     for changes in _for_vocabulary(config, names, vocabulary_size, options):
         with suppress(SettingError):
             config = replace(config, **changes)
-            notes.append(f"{_shown(changes)}, since there are {vocabulary_size:,} tokens")
+            loss = "; the loss while it learns is that of the samples" * (config.output == "sampled")
+            notes.append(f"{_shown(changes)}, since there are {vocabulary_size:,} tokens{loss}")
     if not names & config.sizes[0].keys():
         return ChosenSize(config, tuple(notes))
     budget = 60 * training.minutes

@@ -67,9 +67,11 @@ def report_finished_run(
         before = entry.record.get("training", {})
         given = {name: value for name, value in training.items() if name != "device"}  # recorded as the device in use
         settled = {*_SETTLED, *left_open}
+        kept = entry.settings.get("network") or entry.record.get("network", {})
+        kept |= {name: entry.record[name] for name in ("output",) if name in entry.record}  # by which it learned
         saved, now = (
             {name: value for name, value in settings.items() if name not in settled}
-            for settings in (entry.settings.get("network") or entry.record.get("network", {}), network or {})
+            for settings in (kept, network or {})
         )
         changes = [] if network is None else differences(saved, now)
         changes += differences({name: before.get(name) for name in given}, given)
