@@ -218,8 +218,12 @@ class RecurrentConfig(LayersConfig):
     dropout: float = option(0.0, "the dropout rate between layers", least=0, below=1)
     output_dropout: float = option(0.0, "the dropout rate of the output of the last layer", least=0, below=1)
     weight_drop: float = option(0.0, "the dropout rate of weights from state to state", least=0, below=1)
-    activation_regularisation: float = option(0.0, "the weight of mean h^2 in training (AR, Merity 2017)", least=0)
-    temporal_regularisation: float = option(0.0, "the weight of mean (h_t - h_t-1)^2 in training (TAR)", least=0)
+    activation_regularisation: float = option(
+        0.0, "the weight of mean h^2 in training (AR, Merity 2017)", least=0, is_later=True
+    )
+    temporal_regularisation: float = option(
+        0.0, "the weight of mean (h_t - h_t-1)^2 in training (TAR)", least=0, is_later=True
+    )
     forget_bias: float = option(1.0, "with lstm: the initial bias of the forget gate", least=-10, below=10)
 
     def __post_init__(self) -> None:
