@@ -94,7 +94,7 @@ def test_the_regularisation_of_states_by_hand() -> None:
     squares, changes = (1 + 4 + 9 + 4 + 0 + 1 + 0 + 16) / 8, (4 + 0 + 0 + 9) / 4
     assert Recurrent(both).penalty(hidden).item() == pytest.approx(2 * squares + 0.5 * changes)
     assert Recurrent(both).penalty(hidden[:, :1]).item() == pytest.approx(2 * (1 + 4 + 0 + 1) / 4)
-    assert Recurrent(RecurrentConfig(width=2)).penalty(hidden) is None
+    assert Recurrent(RecurrentConfig(width=2)).penalty(hidden) == 0
     with pytest.raises(SettingError, match="temporal_regularisation are for one direction only"):
         MaskedRecurrentConfig(width=2, temporal_regularisation=1.0)
 

@@ -324,7 +324,7 @@ def with_size(
     for changes in _for_vocabulary(config, names, vocabulary_size, options):
         with suppress(SettingError):
             config = replace(config, **changes)
-            loss = "; the loss while it learns is that of the samples" * (config.output == "sampled")
+            loss = "; the loss while it learns is that of the samples" * (changes.get("output") == "sampled")
             notes.append(f"{_shown(changes)}, since there are {vocabulary_size:,} tokens{loss}")
     if not names & config.sizes[0].keys():
         return ChosenSize(config, tuple(notes))
@@ -363,13 +363,14 @@ def _for_vocabulary(
     config: NetworkConfig, names: frozenset[str], size: int, options: StreamOptions
 ) -> Iterator[dict[str, Any]]:
     """Yield settings that suit a vocabulary. names: the settings that may be chosen."""
-    is_full = "output" not in names or options.known is not None or options.teacher is not None  # it needs all logits
-    if size > _LARGE_VOCABULARY and not is_full:
+    needs_logits = options.known is not None or options.teacher is not None
+    chooses_output = "output" in names and not needs_logits
+    if size > _LARGE_VOCABULARY and chooses_output:
         yield {"output": "adaptive"}
         return
     if size >= _MANY_TOKENS and config.gains_from_ties and "tied" in names and options.known is None:
         yield {"tied": True}
-    if size >= _LARGE_SOFTMAX and config.gains_from_ties and not (is_full or config.is_bidirectional):
+    if size >= _LARGE_SOFTMAX and config.gains_from_ties and chooses_output and not config.is_bidirectional:
         yield {"output": "sampled"} | ({"noise_samples": size // _SAMPLED} if "noise_samples" in names else {})
 
 

@@ -68,7 +68,8 @@ def report_finished_run(
         given = {name: value for name, value in training.items() if name != "device"}  # recorded as the device in use
         settled = {*_SETTLED, *left_open}
         kept = entry.settings.get("network") or entry.record.get("network", {})
-        kept |= {name: entry.record[name] for name in ("output",) if name in entry.record}  # by which it learned
+        if "output" in entry.record:  # by which it learned
+            kept = {**kept, "output": entry.record["output"]}
         saved, now = (
             {name: value for name, value in settings.items() if name not in settled}
             for settings in (kept, network or {})

@@ -158,13 +158,13 @@ class Recurrent(nn.Module):
             after.append(last)
         return self._dropped(x, self.output_dropout), tuple(after)
 
-    def penalty(self, hidden: Float[Tensor, "B T width"]) -> Float[Tensor, ""] | None:
+    def penalty(self, hidden: Float[Tensor, "B T width"]) -> Float[Tensor, ""]:
         """Return a mean(h_t^2) + b mean((h_t - h_t-1)^2), activation and temporal activation regularisation (Merity,
-        McCann and Socher 2017), of the last layer's states after dropout; None without them.
+        McCann and Socher 2017), of the last layer's states after dropout.
         """
         a, b = self.regularisation
         changes = hidden.diff(dim=1)  # of rows of one token, there are none
-        return a * hidden.square().mean() + b * changes.square().sum() / max(1, changes.numel()) if a or b else None
+        return a * hidden.square().mean() + b * changes.square().sum() / max(1, changes.numel())
 
     def hidden_layers(
         self, x: Float[Tensor, "B T D"], starts: Bool[Tensor, "B T"] | None = None

@@ -40,7 +40,7 @@ NEAR = 1 << 18  # logits that go through the softmax at once, so that they stay 
 HELD = 1 << 22  # logits that are computed at once on a processor, without gradients
 HELD_IN_TRAINING = 1 << 24  # with gradients, of which each block has one as large as the weights
 HELD_ON_DEVICE = 1 << 27  # all these and NEAR on an accelerator, which needs large blocks
-_EVEN = 64  # blocks are padded to a multiple of it: every new matrix shape has to be prepared first
+EVEN = 64  # blocks are padded to a multiple of it: every new matrix shape has to be prepared first
 
 
 def cross_entropy(
@@ -138,7 +138,7 @@ class _InBlocks(torch.autograd.Function):
         filling = -len(weight) % LANES if by_kernel else 0  # columns without a probability
         low_weight = F.pad(weight.to(dtype), (0, 0, 0, filling)) if filling else weight.to(dtype)
         shift = F.pad(weight.new_zeros(len(weight)) if bias is None else bias.float(), (0, filling), value=-torch.inf)
-        low_hidden = F.pad(hidden.to(dtype), (0, 0, 0, -len(hidden) % _EVEN))  # padding has no gradient
+        low_hidden = F.pad(hidden.to(dtype), (0, 0, 0, -len(hidden) % EVEN))  # padding has no gradient
         by_hidden = torch.empty_like(low_hidden, dtype=hidden.dtype)
         for block in blocks(low_hidden, len(weight), HELD_IN_TRAINING):
             logits = F.linear(low_hidden[block], low_weight)
@@ -149,27 +149,28 @@ class _InBlocks(torch.autograd.Function):
                 total += losses
                 if by_bias is not None:
                     by_bias += slope[: len(weight)]
-            for near in () if by_kernel else blocks(real, len(weight), NEAR):
-                exact = real[near].float()
-                if bias is not None:
-                    exact += bias
-                slopes = None
-                if cap is not None:
-                    exact = softly_capped(exact, cap)
-                    slopes = 1 - (exact / cap).clamp(-1, 1).square()
-                span = slice(block.start + near.start, block.start + near.start + len(exact))
-                known = None if rows is None else rows(span)
-                if known is not None and exponent is not None:
-                    exact += known * exponent
-                share = None if counts is None else counts[near]
-                total += taught(span, exact, wanted[near]) if taught else into_gradient(exact, wanted[near], share)
-                if known is not None and by_exponent is not None:
-                    by_exponent += (exact * known).sum()
-                if slopes is not None:
-                    exact *= slopes
-                real[near] = exact
-                if by_bias is not None:
-                    by_bias += exact.sum(0)
+            else:
+                for near in blocks(real, len(weight), NEAR):
+                    exact = real[near].float()
+                    if bias is not None:
+                        exact += bias
+                    slopes = None
+                    if cap is not None:
+                        exact = softly_capped(exact, cap)
+                        slopes = 1 - (exact / cap).clamp(-1, 1).square()
+                    span = slice(block.start + near.start, block.start + near.start + len(exact))
+                    known = None if rows is None else rows(span)
+                    if known is not None and exponent is not None:
+                        exact += known * exponent
+                    share = None if counts is None else counts[near]
+                    total += taught(span, exact, wanted[near]) if taught else into_gradient(exact, wanted[near], share)
+                    if known is not None and by_exponent is not None:
+                        by_exponent += (exact * known).sum()
+                    if slopes is not None:
+                        exact *= slopes
+                    real[near] = exact
+                    if by_bias is not None:
+                        by_bias += exact.sum(0)
             by_hidden[block] = logits @ low_weight  # `logits` now holds the gradients with respect to the logits
             if ctx.needs_input_grad[1]:
                 own = (logits.t() @ low_hidden[block])[: len(weight)]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from chainrule.errors import SettingError
 from chainrule.neural.layers.basic import pause, softly_capped, weighted_sum
-from chainrule.neural.layers.cross_entropy import blocks, cross_entropy
+from chainrule.neural.layers.cross_entropy import EVEN, blocks, cross_entropy
 from chainrule.neural.layers.matrix_products import log_softmax_at, product, product_log_softmax_at
 from chainrule.protocol import BEGIN, END
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64
 
     from chainrule.neural.layers.cross_entropy import IntoGradient, KnownLogProbs
-
-_EVEN = 128
 
 
 class Output(Protocol):
@@ -225,7 +223,7 @@ class SampledSoftmax(nn.Module):
 
 def _even(numbers: Tensor, value: int = 0) -> Tensor:
     """Return numbers, filled up: oneDNN prepares a product for each new number of rows, and keeps it."""
-    return F.pad(numbers, (0, -len(numbers) % _EVEN), value=value)
+    return F.pad(numbers, (0, -len(numbers) % EVEN), value=value)
 
 
 class AdaptiveSoftmax(nn.Module):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chainrule.neural.config import NetworkConfig
+    from chainrule.neural.encoders.recurrent import Recurrent
     from chainrule.neural.layers.output import FullSoftmax, Output
     from chainrule.neural.network import Network
     from chainrule.training.job import (
@@ -159,6 +160,7 @@ class NextToken:
         setup.processes.check_batch(batch, training.accumulate)
         self.network, self.setup, self.validation = network, setup, validation
         self.known, self.exponent, self.teacher = known, exponent, teacher
+        self.regularised = any(getattr(network.encoder, "regularisation", ()))  # of recurrent networks
         self.validates_on = network.encoder.context is None  # the state is carried, as evaluation does
         has_cache = isinstance(network.encoder.start(1), Cache)  # which takes no gradients
         self.carries = self.validates_on and not has_cache
@@ -209,8 +211,10 @@ class NextToken:
             nats = output.loss(hidden, targets, taught=lambda span, *rows: taught(flat[span], *rows))
         else:
             nats = loss_of(self.network, hidden, targets, known, label_smoothing=training.label_smoothing)
-        penalty = getattr(self.network.encoder, "penalty", lambda _: None)(hidden.float())  # which the loss leaves out
-        return nats if penalty is None else nats + targets.numel() * (penalty - penalty.detach())
+        if not self.regularised:
+            return nats
+        penalty = targets.numel() * cast("Recurrent", self.network.encoder).penalty(hidden.float())
+        return nats + (penalty - penalty.detach())  # its gradient alone: the loss stays that of the text
 
     def _beside(
         self, distribution: Callable[[Int64[ndarray, " R"]], ndarray], positions: Int64[ndarray, "B T"]
