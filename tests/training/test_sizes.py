@@ -347,16 +347,17 @@ def test_a_recurrent_network_has_dropout_earlier(monkeypatch: pytest.MonkeyPatch
         assert (fitted.input_dropout, fitted.output_dropout) == dropout
 
 
-def test_a_tied_recurrent_network_is_regularised_more_and_after_half_as_many_passes(
+def test_a_recurrent_network_of_many_tokens_is_regularised_more_and_after_half_as_many_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options = StreamOptions(training=MINUTES)
     for tokens, values in ((400 * 2, (0.2, 0.4, 2.0, 0.5)), (400 * 2 - 1, (0.0, 0.0, 0.0, 0.5))):
         monkeypatch.setattr(sizes, "_trial", lambda *_, tokens=tokens: Trial(1, 1500, tokens))
-        config = RecurrentConfig(tied=True, temporal_regularisation=0.5)
-        fitted, _, _ = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
-        dropout = fitted.input_dropout, fitted.output_dropout
-        assert (*dropout, fitted.activation_regularisation, fitted.temporal_regularisation) == values
+        for settings in ({"tied": True}, {"output": "adaptive"}):
+            config = RecurrentConfig(temporal_regularisation=0.5, **settings)
+            fitted, _, _ = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
+            dropout = fitted.input_dropout, fitted.output_dropout
+            assert (*dropout, fitted.activation_regularisation, fitted.temporal_regularisation) == values
 
 
 @pytest.mark.usefixtures("two_sizes")

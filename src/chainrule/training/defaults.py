@@ -86,7 +86,7 @@ def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozense
     """
     if with_budget(training).minutes is None or not config.sizes:
         return frozenset()
-    repeated = {*config.repeated, *config.repeated_if_tied}
+    repeated = {*config.repeated, *config.repeated_of_many}
     return frozenset({"output", "noise_samples", "tied", *config.sizes[0], *repeated} - config.given)
 
 

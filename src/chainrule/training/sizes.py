@@ -379,10 +379,11 @@ def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple
     note.
     """
     config, trial, _ = fitted
-    of_tied = config.repeated_if_tied if config.tied else {}
-    dropout: dict[str, Any] = {name: share for name, share in (of_tied or config.repeated).items() if name in names}
+    has_many_tokens = config.tied or config.output == "adaptive"
+    of_many = config.repeated_of_many if has_many_tokens else {}
+    dropout: dict[str, Any] = {name: share for name, share in (of_many or config.repeated).items() if name in names}
     passes, share = trial.tokens / text, trial.parameters / text
-    if not dropout or passes * share < config.by_heart / (2 if of_tied else 1):
+    if not dropout or passes * share < config.by_heart / (2 if of_many else 1):
         return config, ()
     why = (
         f"{_shown(dropout)}, since there is time to read the text {_rounded(passes)} times, with {_rounded(share)} "

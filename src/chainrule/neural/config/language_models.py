@@ -193,7 +193,7 @@ class RecurrentConfig(LayersConfig):
         {"layers": 2, "width": 512, "context": 128},
     )
     repeated: ClassVar[dict[str, float]] = {"input_dropout": 0.1, "output_dropout": 0.3}
-    repeated_if_tied: ClassVar[dict[str, float]] = {
+    repeated_of_many: ClassVar[dict[str, float]] = {
         "input_dropout": 0.2,
         "output_dropout": 0.4,
         "activation_regularisation": 2.0,

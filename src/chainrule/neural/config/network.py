@@ -48,7 +48,7 @@ class NetworkConfig:
     # times parameters for each of its tokens.
     repeated: ClassVar[dict[str, float]] = {}
     by_heart: ClassVar[float] = 15.0
-    repeated_if_tied: ClassVar[dict[str, float]] = {}  # in place of `repeated`, from half as many passes on
+    repeated_of_many: ClassVar[dict[str, float]] = {}  # the same with 1,000 tokens or more, from half of that on
 
     width: int
     context: int
