@@ -16,6 +16,7 @@ import pytest
 from assembled import assemble_once
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from samples import spread
 
 from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.tokenization.tokenizer import Tokenizer
@@ -81,9 +82,11 @@ def pytest_collection() -> Iterator[None]:
     return (yield)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Spark's come first: one process starts it while the others work. Shared out at the end, each would start it."""
+    spread(items)  # before those that are marked are left out
+    yield
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
     if config.getoption("--reversed"):
         items.reverse()

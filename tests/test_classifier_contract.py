@@ -56,6 +56,7 @@ def inputs_of(model: Model) -> list[Any]:
     return [example.input for example in INPUTS_OF[model.classifier.reads]()][:12]
 
 
+@pytest.mark.spread(6)
 def test_it_learns_what_can_be_learnt(trained: Model, name: str) -> None:
     assert trained.assess(INPUTS_OF[LABELLING[name].reads]()).accuracy.share > 0.95
 
@@ -74,6 +75,7 @@ def test_neighbours_and_order_change_nothing(trained: Model) -> None:
         np.testing.assert_allclose(other, own, atol=1e-5)
 
 
+@pytest.mark.spread(6)
 def test_a_saved_model_labels_as_before(trained: Model, name: str, tmp_path: Path) -> None:
     trained.save(tmp_path / "model")
     again = chainrule.load(tmp_path / "model")
@@ -103,6 +105,7 @@ def test_a_label_that_training_has_not_seen_counts_as_wrong(trained: Model, name
         trained.assess([strange])
 
 
+@pytest.mark.spread(6)
 def test_a_resumed_run_has_the_same_weights(name: str, tmp_path: Path) -> None:
     examples, training = INPUTS_OF[LABELLING[name].reads]()[:40], replace(quick(name), epochs=2, save_every=2)
     config = replace(small(name), dropout=0.3)

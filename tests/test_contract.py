@@ -30,6 +30,7 @@ CLOSE = 1e-4
 _OF_A_KIND = r", | given |paragraphs|part of a mixture| that learns|LSTM with | of (Luong|Bahdanau)|reads several"
 VARIANTS = [name for name in MODELS if re.search(_OF_A_KIND, name)]
 QUICK = [*(MODELS.keys() - VARIANTS), *VARIANTS[::4]]
+pytestmark = pytest.mark.spread(40)
 
 
 @pytest.fixture(scope="session", params=sampled(MODELS, QUICK))

@@ -109,7 +109,7 @@ WITH_COMMANDS = [
 # Those of the lectures train most; make lectures runs them, too.
 LONG = [
     *(f"docs/{page}.md" for page in ("lectures", "correction", "pictures", "detecting", "networks")),
-    *(f"docs/{page}.md" for page in ("attention", "vectors", "gallery")),
+    *(f"docs/{page}.md" for page in ("attention", "vectors", "gallery", "both-worlds", "classifiers")),
 ]
 
 

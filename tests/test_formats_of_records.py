@@ -93,6 +93,7 @@ READERS: dict[str, tuple[tuple[str, ...], Callable[[str], Any], list[dict[str, A
 }
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", READERS)
 def test_every_format_gives_the_same(name: str, tmp_path: Path) -> None:
     suffixes, read, rows = READERS[name]

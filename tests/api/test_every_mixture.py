@@ -102,6 +102,7 @@ def bigram(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return counted(order=2)(tmp_path_factory.mktemp("bigram"))
 
 
+@pytest.mark.spread(9)
 @pytest.mark.parametrize(
     ("model", "kind"),
     [pytest.param(*pair.values[0], marks=pair.marks) for pair in sampled(PAIRS, QUICK)],

@@ -118,6 +118,7 @@ def test_all_verbs_that_read_texts_are_tried() -> None:
     assert set(ON_A_FILE) | NOT_TRIED >= {verb for verb, flags in VERBS.items() if flags >= READING}
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("verb", ON_A_FILE)
 def test_suffixes_are_for_folders(folder: Path, chainrule: Callable[..., Result], verb: str) -> None:
     error = chainrule(*ON_A_FILE[verb], "--suffixes", ".md").error

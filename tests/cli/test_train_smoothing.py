@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", [name for name in SMOOTHINGS if name != "stupid-backoff"])
 def test_every_smoothing_is_trained_saved_and_measured(chainrule, corpus, heldout, tmp_path: Path, name: str) -> None:
     target = tmp_path / "lm"

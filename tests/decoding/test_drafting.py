@@ -91,6 +91,7 @@ ONE_STEP = chainrule.TrainingConfig(steps=1, compile="no")
 LONG = Constraints(max_tokens=24, min_tokens=24)
 
 
+@pytest.mark.spread(7)
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_texts_of_every_transformer_are_the_same_and_what_is_right_is_accepted(name: str) -> None:
     model = network_of(TRANSFORMERS[name])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.models.table_models import NGramModel
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

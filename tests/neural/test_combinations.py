@@ -135,6 +135,7 @@ LENGTHS = st.lists(st.integers(0, LONG - 5), min_size=2, max_size=3)
 SEEDS = st.integers(0, 1000)
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("family", NETWORKS)
 @examples(0.5)
 @given(data=st.data(), lengths=LENGTHS, seed=SEEDS)

@@ -23,6 +23,7 @@ def text(length: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(2, 29, length).astype(np.int32)
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_long_stream_equals_its_steps(name: str) -> None:
     model = random_model(NETWORKS[name])
@@ -38,6 +39,7 @@ def test_a_long_stream_equals_its_steps(name: str) -> None:
     )
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_rows_of_unequal_lengths_go_on_for_long(name: str) -> None:
     """Rows fill, are read again, and grow over their room at different times; some branch on the way."""

@@ -105,6 +105,7 @@ def test_muon_gets_the_hidden_matrices_and_nothing_else() -> None:
     assert len(lstm.matrices()) == 4
 
 
+@pytest.mark.spread(7)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_reading_in_parts_is_reading_at_once(name: str) -> None:
     """As far as a context reaches: past that, the parts of a stream are read in windows."""
@@ -136,6 +137,7 @@ def test_the_last_window_read_in_pieces_gives_the_state_after_a_prefix(name: str
         np.testing.assert_allclose(model.next_log_probs(state), expected, atol=1e-5)
 
 
+@pytest.mark.spread(14)
 @pytest.mark.parametrize("name", [name for name in BEGUN_BY_END if not isinstance(NETWORKS[name], GridConfig)])
 def test_rows_that_begin_anew_read_as_if_they_were_alone(name: str) -> None:
     network = random_network(replace(NETWORKS[name], memory="stream", context=64)).eval()

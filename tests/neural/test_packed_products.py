@@ -65,6 +65,7 @@ def rounded(x: torch.Tensor) -> np.ndarray:
     return (integers.astype(np.float64) * (most / np.float32(127))).reshape(x.shape)
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", FORMS)
 @torch.no_grad()
 def test_products_are_those_of_rounded_vectors(name: str) -> None:
@@ -293,6 +294,7 @@ def shaped(name: str, **changes: object) -> NeuralModel:
     return model
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_kernels_read_what_torch_reads(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks as kernels read them, beside the same products with torch between them."""
@@ -386,6 +388,7 @@ def test_figures_depend_on_nothing_else(shape: str, bits: int | None) -> None:
     np.testing.assert_array_equal(model.next_log_probs(rows)[1], model.next_log_probs(model.start([TEXT[:6]]))[0])
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize(
     "changes", [{}, {"norm": "layer"}, {"query_key_norm": True}, {"window": 5}, {"positions": "learned"}]
 )

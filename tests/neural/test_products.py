@@ -38,6 +38,7 @@ def stored(weight: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torc
     return weight.to(dtype), weight.to(dtype).float()
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("vectors", sampled([1, 3, 4, 11], [1, 11]))
 @pytest.mark.parametrize("shape", sampled([(1, 32), (7, 96), (21, 64), (64, 160)], [(7, 96), (64, 160)]))

@@ -20,6 +20,7 @@ def taken(config) -> tuple[dict, dict]:
     return json.loads(json.dumps(settings)), arrays
 
 
+@pytest.mark.spread(15)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_model_put_together_again_is_the_same(name: str) -> None:
     model = random_model(NETWORKS[name])

@@ -18,6 +18,7 @@ TEXTS = [
 ]  # longer than most contexts
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_token_has_the_vector_of_the_state_after_it(name: str) -> None:
     model = random_model(NETWORKS[name])

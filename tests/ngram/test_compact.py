@@ -229,6 +229,7 @@ def test_too_many_n_grams_are_reported_before_anything_is_allocated() -> None:
         CompactTable.from_arrays([3, 2**40], [5], {})
 
 
+@pytest.mark.spread(13)
 @pytest.mark.parametrize("seed", range(40))
 def test_nonsense_in_the_arrays_gives_numbers_or_an_error(seed: int) -> None:
     chance = np.random.default_rng(seed)

@@ -98,6 +98,7 @@ class Setting(NamedTuple):
     others: dict[str, Any] = {}  # noqa: RUF012
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize(
     "setting",
     [

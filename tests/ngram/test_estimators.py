@@ -91,6 +91,7 @@ def check(documents: list[list[int]], config: NGramConfig, prob_of: Callable[[na
         np.testing.assert_allclose(actual.sum(axis=1), 1, rtol=0, atol=2e-5)
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", ORACLES)
 @examples(1)
 @given(data=st.data())
@@ -287,6 +288,7 @@ def test_one_weight_more_is_that_of_the_uniform_distribution() -> None:
         train_ngram(stream_of([[A]]), SIZE, config, heldout=stream_of([[A]]))
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("begins", ["one", "all"])
 @pytest.mark.parametrize("name", SMOOTHINGS)
 def test_a_text_may_be_shorter_than_the_order(name: Any, begins: Any) -> None:

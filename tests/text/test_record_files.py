@@ -160,6 +160,7 @@ def rows_in(path: Path) -> list[dict[str, Any]]:
     return list(frame.to_dict("records"))
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("source", [".jsonl", ".csv", ".parquet"])
 @pytest.mark.parametrize("target", [".jsonl", ".csv", ".tsv", ".parquet"])
 def test_split_and_filter_write_whole_records(source: str, target: str, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def made(kind: str, files: Path, setting: str = "plain") -> Tokenizer:
     return tokenize_source(TEXT, config_of(kind, files, setting), "skip").tokenizer
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.lists(texts, max_size=4))
@@ -117,6 +118,7 @@ def test_a_literal_marker_is_text_or_an_error_never_a_token(kind: str, files: Pa
         assert not set(ids.tolist()) & {1, END}
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_tokenizer_is_the_same(kind: str, setting: str, files: Path, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def model(family: str, kind: str = "word") -> chainrule.Model:
     return build_model(family, made, tokenizer)
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("family", [*NETWORKS, *BIDIRECTIONAL])
 def test_a_head_on_any_family_learns_labels_and_is_kept(family: str, tmp_path: Path) -> None:
     base = model(family)

@@ -72,6 +72,7 @@ def written(folder: Path, like: str, *, adds: bool = False) -> tuple[Any, Tokeni
     return model, tokenizer
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("like", list(_LIKE))
 def test_a_text_is_read_after_what_separated_documents(like: str, tmp_path: Path) -> None:
     theirs, tokenizer = written(tmp_path / "hf", like)

@@ -77,6 +77,7 @@ PLAIN |= {"falcon, one after the other", "arcee", "seed_oss", "helium", "internl
 PLAIN |= {"gpt_bigcode, each head with keys"}
 
 
+@pytest.mark.spread(25)
 def test_an_architecture_with_plain_settings_is_the_plain_transformer(pair: Pair) -> None:
     assert (type(pair.ours.engine.network.encoder) is Transformer) == (pair.name in PLAIN)
 
@@ -85,6 +86,7 @@ def ids_of(text: str) -> list[int]:
     return byte_level().encode(text).ids
 
 
+@pytest.mark.spread(25)
 def test_every_log_probability_is_theirs_step_by_step(pair: Pair) -> None:
     theirs = ids_of(TEXTS[2])
     model, ours = pair.ours.language_model, pair.numbering.ours()
@@ -118,6 +120,7 @@ def test_a_text_begins_with_the_token_that_is_asked_for(name: str, tmp_path: Pat
         chainrule.load(tmp_path / "model", bos=5)  # type: ignore[call-overload]
 
 
+@pytest.mark.spread(25)
 def test_a_ragged_batch_scores_as_theirs_row_by_row(pair: Pair) -> None:
     ours = pair.numbering.ours()
     rows = [ids_of(text) for text in TEXTS]
@@ -127,6 +130,7 @@ def test_a_ragged_batch_scores_as_theirs_row_by_row(pair: Pair) -> None:
         np.testing.assert_allclose(score, expected, atol=pair.tolerance, rtol=0)
 
 
+@pytest.mark.spread(25)
 def test_prefixes_of_unequal_lengths_are_read_at_once(pair: Pair) -> None:
     ours = pair.numbering.ours()
     rows = [ids_of(text) for text in TEXTS]
@@ -136,6 +140,7 @@ def test_prefixes_of_unequal_lengths_are_read_at_once(pair: Pair) -> None:
         np.testing.assert_allclose(log_probs[ours], pair.log_probs(row)[-1], atol=pair.tolerance, rtol=0)
 
 
+@pytest.mark.spread(25)
 def test_greedy_tokens_are_theirs(pair: Pair) -> None:
     ids = ids_of(TEXTS[0])
     ours = pair.numbering.ours()

@@ -120,6 +120,7 @@ def chatml(tmp_path_factory: pytest.TempPathFactory) -> Talker:
     return Talker(TEMPLATES["chatml"], tmp_path_factory.mktemp("talker") / "model")
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("talk", TALKS)
 @pytest.mark.parametrize("system", [[], [SYSTEM]])
 def test_prompts_are_those_of_transformers(
@@ -255,6 +256,7 @@ def looking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return Talker(LOOKING[request.param], tmp_path_factory.mktemp("talker") / "model", context=4000)
 
 
+@pytest.mark.spread(9)
 def test_a_template_sees_messages_as_they_are_and_none_forges_a_token(looking: Talker) -> None:
     """Oracles: the text that transformers writes; as many control tokens as after messages without any.
 

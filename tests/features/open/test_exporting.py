@@ -29,6 +29,7 @@ def converted(source: Path, folder: Path) -> Path:
     return folder / "back"
 
 
+@pytest.mark.spread(26)
 @pytest.mark.parametrize("name", sampled([*CAUSAL, *MASKED], [name for name in [*CAUSAL, *MASKED] if ", " not in name]))
 @pytest.mark.parametrize("dtype", sampled([torch.float32, torch.bfloat16, torch.float16], [torch.float32]))
 def test_a_round_trip_changes_no_bit(name: str, dtype: torch.dtype, tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ IN_GGUF = [
 ]
 
 
+@pytest.mark.spread(14)
 @pytest.mark.parametrize("name", IN_GGUF)
 def test_a_model_in_gguf_gives_what_transformers_gives(name: str, tmp_path: Path) -> None:
     theirs = shaken(CAUSAL[name])
@@ -86,6 +87,7 @@ def test_a_model_in_gguf_gives_what_transformers_gives(name: str, tmp_path: Path
     np.testing.assert_allclose(ours.language_model.score([encoded], end=False)[0], expected, atol=tolerance, rtol=0)
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", sampled(IN_GGUF, IN_GGUF[::3]))
 def test_a_file_becomes_the_folder_that_it_was_made_of(name: str, tmp_path: Path) -> None:
     theirs = shaken(CAUSAL[name])

@@ -60,6 +60,7 @@ def contents(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return {tensor.name: np.array(tensor.data) for tensor in reader.tensors}, fields
 
 
+@pytest.mark.spread(6)
 @pytest.mark.filterwarnings("ignore:.*no windows of attention")
 @pytest.mark.parametrize("name", AS_CONVERTED)
 def test_a_file_is_what_llama_cpp_s_converter_makes(name: str, tmp_path: Path) -> None:
@@ -119,6 +120,7 @@ def test_logits_of_gemma_4_without_a_cap_have_none_there(tmp_path: Path) -> None
     assert contents(tmp_path / "x.gguf")[1]["gemma4.final_logit_softcapping"] == 0
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("name", ALONE)
 def test_a_file_gives_the_numbers_of_the_folder(name: str, tmp_path: Path) -> None:
     model = chainrule.load(save(shaken(KINDS[name]), tmp_path / "hf"))

@@ -67,6 +67,7 @@ def log_softmax(logits: ndarray, *never: int) -> ndarray:
     return np.asarray(logits - np.logaddexp.reduce(logits, -1, keepdims=True))
 
 
+@pytest.mark.spread(7)
 def test_a_ragged_batch_has_their_pseudo_log_likelihoods(pair: Pair) -> None:
     ours, rows = pair.numbering.ours(), [pair.ids(text) for text in TEXTS]
     scores = pair.ours.scorer.score([ours[row].astype(np.int32) for row in rows])
@@ -92,6 +93,7 @@ def test_masks_in_a_text_are_filled_in_as_they_do(pair: Pair) -> None:
         assert [token.strip() for token, _ in gap] == [names[token].decode().strip() for token in ours[best]]
 
 
+@pytest.mark.spread(14)
 @torch.inference_mode()
 @pytest.mark.parametrize("layer", [1, 2])
 def test_a_ragged_batch_has_their_hidden_states(pair: Pair, layer: int) -> None:
@@ -103,6 +105,7 @@ def test_a_ragged_batch_has_their_hidden_states(pair: Pair, layer: int) -> None:
         np.testing.assert_allclose(own, expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
 
 
+@pytest.mark.spread(7)
 def test_what_comes_in_goes_out_as_it_was(pair: Pair, tmp_path: Path) -> None:
     chainrule.convert(pair.folder, tmp_path / "lm")
     chainrule.convert(tmp_path / "lm", tmp_path / "out", to="hugging-face")

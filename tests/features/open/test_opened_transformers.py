@@ -42,6 +42,7 @@ def gradients(network: Network) -> list[torch.Tensor]:
     return list(torch.autograd.grad(network.output.loss(hidden, tokens), list(network.encoder.parameters())))
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", PLAIN)
 def test_with_plain_settings_an_opened_network_is_the_plain_one_bit_for_bit(name: str) -> None:
     """Initial weights, the names and the order of arrays, scores, steps and gradients."""

@@ -81,6 +81,7 @@ FORMULAS: dict[str, Callable[[ndarray], ndarray]] = {
 }
 
 
+@pytest.mark.spread(12)
 @pytest.mark.parametrize("pooling", FORMULAS)
 @pytest.mark.parametrize("is_normalised", [True, False])
 def test_vectors_of_texts_are_theirs(

@@ -131,6 +131,7 @@ SPACED += tuple(
 )
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("keeps_spaces", [False, True])
 @pytest.mark.parametrize("rule", ["identity", "nmt_nfkc", "nmt_nfkc_cf"])
 @pytest.mark.parametrize(

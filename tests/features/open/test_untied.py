@@ -78,6 +78,7 @@ def test_a_masked_output_that_differs_is_used(name: str, tmp_path: Path) -> None
     assert check_written(pair.folder, tmp_path)["tie_word_embeddings"] is False
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", ["t5", "bart", "marian"])
 @pytest.mark.parametrize("parts", [("lm_head",), ("encoder",), ("decoder",), ("encoder", "decoder", "lm_head")])
 def test_vectors_of_a_side_that_differ_are_used(name: str, parts: tuple[str, ...], tmp_path: Path) -> None:

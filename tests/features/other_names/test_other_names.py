@@ -140,6 +140,7 @@ def test_every_option_of_the_table_is_that_of_a_verb() -> None:
     assert set(NOTES) <= {*COMMANDS, *MODELS, *OPTIONS} | {name for own in VALUES.values() for name in own}
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("option", VALUES)
 def test_every_value_of_the_table_is_a_choice(option: str) -> None:
     verbs = [verb for verb, options in OPTIONS_OF.items() if option in options]

@@ -115,6 +115,7 @@ def test_an_unknown_word_costs_its_spelling() -> None:
     ]
 
 
+@pytest.mark.spread(7)
 @pytest.mark.parametrize("network", [None, *DOCUMENT_NETWORKS])
 def test_what_texts_begin_with_alike_can_be_read_once(network: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chainrule.decoding.shared_prefixes._NUMBERS_AT_ONCE", 100)

@@ -36,6 +36,7 @@ def test_sources_together_are_as_each_by_itself(config: Seq2SeqConfig) -> None:
         assert not np.allclose(model.given(SOURCES[:1]).score([targets[1]])[0], together[1])  # of another source
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("config", PAIRS.values(), ids=PAIRS)
 def test_a_beam_over_several_sources_is_that_of_each(config: Seq2SeqConfig) -> None:
     model = random_pair(config)

@@ -283,6 +283,7 @@ LOOKS: dict[str, dict[str, Any]] = {  # a state of each view, with what is most 
 }
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", LOOKS)
 def test_how_a_view_looks(name: str, explored: Running, opened: Callable[..., Page]) -> None:
     page = opened(explored, **{"view": name, **LOOKS[name]})

@@ -53,6 +53,7 @@ def runs_of(config: NGramConfig, bounds: list[int], chance: random.Random) -> Fr
     return Frame(PARTS, tasks, chance)
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize(
     ("config", "partitions", "shards"),
     [(config, (7, 1, 2)[i % 3], (3, 1, 7)[i % 3]) for i, config in enumerate(CONFIGS)],

@@ -75,6 +75,7 @@ def assert_same(expected: list[Any], actual: list[Any]) -> None:
         assert (beam.logit_score, beam.lm_score) == pytest.approx((logit, lm), abs=1e-5)
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("noise", [0, 2, 4])
 @pytest.mark.parametrize("name", [None, "lm.arpa"])
 @pytest.mark.parametrize(
