@@ -98,7 +98,7 @@ def _transformer(model: CausalModel, engine: NeuralModel, ids: Tokens, best: Tok
     """Return what each part of a Transformer adds at the last token, and its shares of the logits of the likeliest
     tokens.
     """
-    from chainrule.neural.inspection import added_by_part, attention_of_last
+    from chainrule.features.serve.explorer.residual_stream import added_by_part, attention_of_last
 
     window = engine.last_window(ids)
     parts = [
@@ -149,7 +149,7 @@ def _gates(layer: LayerGates) -> Json:
 def _logits(model: CausalModel, ids: Tokens, best: Tokens) -> list[float] | None:
     if not isinstance(model, CausalNetwork):
         return None
-    from chainrule.neural.inspection import logits_after
+    from chainrule.features.serve.explorer.residual_stream import logits_after
 
     logits = logits_after(model.engine, ids)
     return None if logits is None else logits[best].astype(np.float64).tolist()
@@ -164,7 +164,7 @@ def lens(model: Model, text: str) -> Json:
     own = check_kind(model, CausalModel)
     if not isinstance(own, CausalNetwork):
         raise SettingError("this model has no layers that could predict; expected a network that continues texts")
-    from chainrule.neural.inspection import layered_network, lens_of_text
+    from chainrule.features.serve.explorer.residual_stream import layered_network, lens_of_text
     from chainrule.neural.network import check_length
 
     ids = own.tokenizer.encode_texts([text]).ids[:-1]

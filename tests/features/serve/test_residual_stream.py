@@ -13,8 +13,14 @@ from random_networks import MODERN, random_model, small
 from chainrule.base.progress import silent
 from chainrule.errors import SettingError
 from chainrule.features.inspect.intervention import Unit, log_probs_without, read_without
+from chainrule.features.serve.explorer.residual_stream import (
+    added_by_part,
+    attention_of_last,
+    lens_of_text,
+    logits_after,
+)
 from chainrule.neural.config import RecurrentConfig, gpt2, vaswani
-from chainrule.neural.inspection import added_by_part, attention_of_last, lens_of_text, logits_after, maps_of_text
+from chainrule.neural.inspection import maps_of_text
 
 if TYPE_CHECKING:
     from chainrule.neural.config import TransformerConfig
