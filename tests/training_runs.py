@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from chainrule.training.reports import Report
 
 VOCABULARY = 11
+TOKENS = tuple(b"<unk> <s> </s> walk walks walked talk talks talked Talk a".split())
 TRANSFORMER = TransformerConfig(layers=1, width=16, heads=2, context=8, dropout=0.1)
 RECURRENT = RecurrentConfig(layers=1, width=12, context=6, dropout=0.1, output_dropout=0.1)
 FINE_TUNING = FineTuningConfig(
@@ -78,7 +79,7 @@ def trained(
         heard = {"ids": "", "tokens": 1, "validation": "", "validation_tokens": 1}
         job = ctc_job(sounds(), sounds()[:4], config, training, heard, lambda texts, references: len(texts))
         return *run_job(job, run), told
-    options = StreamOptions(training=training, **{"validation": validation(), **more})
+    options = StreamOptions(training=training, **{"validation": validation(), "tokens": TOKENS, **more})
     network, record = train_network(text() if stream is None else stream, VOCABULARY, config, options, run)
     return network, record, told
 

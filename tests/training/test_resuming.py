@@ -57,6 +57,7 @@ RUNS = {
     "a running average": (RECURRENT, replace(QUICK, ema=0.9, accumulate=2)),
     "speech": (SpeechConfig(width=8, layers=1, mels=8, masks=1, labels=("a", "b")), QUICK),
     "in bfloat16": (RECURRENT, replace(QUICK, precision="bfloat16")),
+    "sums of character n-grams": (TRANSFORMER, replace(QUICK, character_ngrams="yes")),
 }
 
 
@@ -73,7 +74,9 @@ def in_a_process(
     return process.exitcode
 
 
-@pytest.mark.parametrize("name", sampled(RUNS, ["transformer", "averaged", "labels", "a running average"]))
+@pytest.mark.parametrize(
+    "name", sampled(RUNS, ["sums of character n-grams", "averaged", "labels", "a running average"])
+)
 def test_a_run_that_is_killed_anywhere_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     config, training = RUNS[name]
     whole, _, _ = trained(config, training, folder=tmp_path / "whole")

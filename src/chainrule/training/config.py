@@ -22,6 +22,7 @@ Optimiser = Literal["muon", "adamw", "sgd", "asgd"]
 Schedule = Literal["cosine", "linear", "constant", "plateau"]
 Precision = Literal["auto", "float32", "bfloat16"]
 Compile = Literal["auto", "yes", "no"]
+CharacterNgrams = Literal["auto", "yes", "no"]
 Forcing = Literal["teacher", "student", "scheduled"]
 
 DEFAULT_MINUTES = 5.0
@@ -131,6 +132,11 @@ class TrainingConfig:
     precision: Precision = option("auto", PRECISION_HELP)
     compile: Compile = option("auto", "use torch.compile; auto: where that saves time within the budget")
     device: str = option("auto", DEVICE_HELP)
+    character_ngrams: CharacterNgrams = option(
+        "auto",
+        "of language models: learn the vector of a token as the sum of its own and those of its character n-grams, of "
+        "which the model keeps the sum; auto: from 1,000 tokens on",
+    )
     seed: int = option(0, "the seed of the random numbers", least=0, below=1 << 63)
     tensorboard: bool = option(False, "also write TensorBoard's files, next to log.jsonl")
 

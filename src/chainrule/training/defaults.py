@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ADAPTER_RATE = 5e-4  # the peak rate of AdamW for adapters
+# From so many on, the output is tied to the vectors of tokens, and these are learned with those of character n-grams.
+MANY_TOKENS = 1_000
 _SHORT_MINUTES = 2.0
 _WIDE = 256  # numbers in the state of a recurrent network; Muon is slow on the matrices of a wider one
 _STEP_TOKENS, _WIDE_STEP_TOKENS = 2048, 6144  # tokens per step, about
@@ -128,10 +130,14 @@ def row_length(config: NetworkConfig, training: TrainingConfig) -> int:
     return _or(training.row_tokens, config.context)
 
 
-def refuse_rows(training: TrainingConfig) -> None:
-    """Raise SettingError if a length of rows is set, but the training data is no running text."""
-    if training.row_tokens is not None:
-        raise SettingError("row_tokens is for networks that learn from running text; leave it out")
+def refuse_settings_of_text(training: TrainingConfig) -> None:
+    """Raise SettingError if a setting is given that is for running text, and the training data is none."""
+    for name, is_given in (
+        ("row_tokens", training.row_tokens is not None),
+        ("character_ngrams", training.character_ngrams == "yes"),
+    ):
+        if is_given:
+            raise SettingError(f"{name} is for networks that learn from running text; leave it out")
 
 
 def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:

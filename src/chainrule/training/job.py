@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from chainrule.neural.network import Network
+    from chainrule.training.character_ngrams import SummedVectors
     from chainrule.training.config import AdapterConfig, InitialVectors
     from chainrule.training.defaults import Recipe
     from chainrule.training.device import Machine
@@ -51,6 +52,7 @@ class TrainingJob(Generic[N]):
     share them out among processes and to recompute their activations; else None. run_config: if the job is one phase of
     a run, the settings of the whole run, which must stay the same for it to resume; None if these are `training`.
     starts_trained: whether the network has been trained before, so that it is also validated before the first step.
+    summed: gives the vectors that are learned as sums; None if none are.
     """
 
     training: TrainingConfig
@@ -68,6 +70,7 @@ class TrainingJob(Generic[N]):
     blocks: Callable[[N], Sequence[nn.Module]] | None = None
     run_config: TrainingConfig | None = None
     starts_trained: bool = False
+    summed: Callable[[N], SummedVectors] | None = None
 
 
 class ValidationResult(NamedTuple):
@@ -178,7 +181,7 @@ class StreamOptions:
     with. begins_word: whether a token begins a word, for masks of whole words. start: a network with the same settings,
     whose weights training starts from. known: the distribution that the network learns the residual of. teacher: a loss
     in place of the cross-entropy, of a full output: a function of positions of the text, logits and targets, which
-    overwrites the logits with the gradient.
+    overwrites the logits with the gradient. tokens: the vocabulary, for character n-grams.
     """
 
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -190,3 +193,4 @@ class StreamOptions:
     known: KnownDistribution | None = None
     teacher: Callable[[Int64[ndarray, " R"], Tensor, Tensor], Tensor] | None = None
     adapter: AdapterConfig | None = None
+    tokens: tuple[bytes, ...] | None = None

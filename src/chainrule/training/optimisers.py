@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
+    from chainrule.training.character_ngrams import SummedVectors
     from chainrule.training.config import Schedule, TrainingConfig
     from chainrule.training.distributed import Sharding
 
@@ -122,18 +123,22 @@ class Optimisers:
         rates: tuple[float, float],
         in_bfloat16: bool,
         sharding: Sharding | None = None,
+        summed: SummedVectors | None = None,
     ) -> None:
         """Build the optimisers.
 
-        rates: the peaks of AdamW or SGD, and of Muon. sharding: how processes share out the weights.
+        rates: the peaks of AdamW or SGD, and of Muon. sharding: how processes share out the weights. summed: the
+        vectors whose parts are updated in place of them.
         """
         rate, matrix_rate = rates
-        own = {id(matrix) for matrix in matrices}
+        self.summed = summed
+        own = {id(matrix) for matrix in (*matrices, *([] if summed is None else [summed.vectors]))}
         rest = [
             parameter
             for parameter in network.parameters()
             if id(parameter) not in own and parameter.is_floating_point()  # no quantised weight is trained
         ]
+        rest += [] if summed is None else [summed.own, summed.shared]
         decay = config.weight_decay
         self._optimisers: list[torch.optim.Optimizer] = []
         if config.optimiser == "muon":
@@ -168,8 +173,12 @@ class Optimisers:
         """Take one step at this share of the peak rates."""
         for group in self._groups():
             group["lr"] = group["peak"] * share
+        if self.summed is not None:
+            self.summed.pass_gradient()
         for optimiser in self._optimisers:
             optimiser.step()
+        if self.summed is not None:
+            self.summed.add_up()
 
     @property
     def has_muon(self) -> bool:

@@ -230,7 +230,8 @@ class _RunningJob(Generic[N]):
                 self.notes.append(f"the batch is {batch}, not {recipe.batch}, to take more steps in the time given")
             setup = replace(setup, recipe=replace(recipe, batch=batch))
             objective = job.objective(self.network, setup)
-        return Trainer(self.network, matrices, objective, setup, peak_speed(setup.machine))
+        summed = None if job.summed is None else job.summed(self.network)
+        return Trainer(self.network, matrices, objective, setup, peak_speed(setup.machine), summed)
 
     def _load(self, resumed: OpenedCheckpoint) -> None:
         """Restore a checkpoint. Raises SettingError."""

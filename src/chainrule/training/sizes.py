@@ -16,7 +16,7 @@ import torch
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.device import follow_load
 from chainrule.training.checkpoint import FOLDER, Checkpoints
-from chainrule.training.defaults import processes_started, sizes_left_open, with_budget
+from chainrule.training.defaults import MANY_TOKENS, processes_started, sizes_left_open, with_budget
 from chainrule.training.device import explain_out_of_memory, machine_for
 from chainrule.training.distributed import join_processes
 from chainrule.training.job import N, Setup
@@ -86,7 +86,8 @@ def _costs(
     devices = [setup.machine.device] if setup.machine.device.type == "cuda" else []
     few, many = choices[-1], choices[max(0, len(choices) - 3)]
     rates = (setup.recipe.rate, setup.recipe.matrix_rate)
-    optimisers = Optimisers(setup.training, network, matrices, rates, setup.machine.quick_bfloat16)
+    summed = None if job.summed is None else job.summed(network)
+    optimisers = Optimisers(setup.training, network, matrices, rates, setup.machine.quick_bfloat16, summed=summed)
     network.train()
     with torch.random.fork_rng(devices):
         of_few = _gradients(job, network, setup, few)
@@ -161,7 +162,6 @@ def _seconds_of(work: Callable[[], None], setup: Setup) -> float:
 _VALIDATING = LEARNING_SHARE + FINAL_SHARE  # of the minutes
 _TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.02  # that a size reads at least: of its layers' matrices, and of all
 _PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
-_MANY_TOKENS = 1_000  # from which on the output is tied to the vectors of tokens, where networks gain from that
 _LARGE_SOFTMAX, _SAMPLED = 4_000, 5  # tokens from which a softmax is sampled, and how many there are for each draw
 _LARGE_VOCABULARY = 10_000  # tokens; above, softmax and gradients of all vectors take most of a step
 _TRIAL_TEXT = 1 << 16  # tokens that trials of sizes read
@@ -368,7 +368,7 @@ def _for_vocabulary(
     if size > _LARGE_VOCABULARY and chooses_output:
         yield {"output": "adaptive"}
         return
-    if size >= _MANY_TOKENS and config.gains_from_ties and "tied" in names and options.known is None:
+    if size >= MANY_TOKENS and config.gains_from_ties and "tied" in names and options.known is None:
         yield {"tied": True}
     if size >= _LARGE_SOFTMAX and config.gains_from_ties and chooses_output and not config.is_bidirectional:
         yield {"output": "sampled"} | ({"noise_samples": size // _SAMPLED} if "noise_samples" in names else {})

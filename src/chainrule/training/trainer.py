@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
+    from chainrule.training.character_ngrams import SummedVectors
     from chainrule.training.distributed import SavedTensors
     from chainrule.training.job import Objective, Setup, ValidationResult
 
@@ -39,12 +40,18 @@ class Trainer:
     """A network in training."""
 
     def __init__(
-        self, network: nn.Module, matrices: list[nn.Parameter], objective: Objective, setup: Setup, peak: float
+        self,
+        network: nn.Module,
+        matrices: list[nn.Parameter],
+        objective: Objective,
+        setup: Setup,
+        peak: float,
+        summed: SummedVectors | None = None,
     ) -> None:
         """Build the optimisers.
 
         matrices: the network's parameters that Muon updates. peak: floating-point operations per second of this
-        machine.
+        machine. summed: as for `Optimisers`.
         """
         training, recipe = setup.training, setup.recipe
         self.network, self.objective, self.setup = network, objective, setup
@@ -56,7 +63,9 @@ class Trainer:
             (recipe.rate, recipe.matrix_rate),
             setup.machine.quick_bfloat16,
             setup.processes.sharding,
+            summed,
         )
+        self.summed = {} if summed is None else {"own": summed.own, "shared": summed.shared}
         self.average = Average(self.parameters, training.ema) if training.ema else None
         self.forward: Callable[..., Any] = network
         self.step, self.seconds = 0, 0.0
@@ -249,6 +258,7 @@ class Trainer:
         """Return all that the next step depends on, except for `progress`. All processes must call it."""
         tensors: dict[str, Tensor] = {f"network.{name}": weight for name, weight in learned_state(self.network).items()}
         tensors |= {f"optimiser.{name}": tensor for name, tensor in self.optimisers.tensors().items()}
+        tensors |= {f"summed.{name}": part for name, part in self.summed.items()}
         if self.average is not None:
             tensors |= {f"average.{i}": mean for i, mean in enumerate(self.average.weights)}
         carried = self.objective.state()
@@ -284,6 +294,9 @@ class Trainer:
         try:
             load_learned_state(self.network, select("network"))
             self.optimisers.load(select("optimiser"))
+            parts = select("summed")
+            for name, part in self.summed.items():
+                part.detach().copy_(parts[name])
             averages = select("average")
             if averages:
                 if self.average is None:
@@ -312,6 +325,8 @@ class Trainer:
             load_learned_state(self.network, self.best_weights)
         except RuntimeError as error:
             raise SettingError(f"the checkpoint does not fit this network: {error}") from error
+        if self.optimisers.summed is not None:
+            self.optimisers.summed.begin()
         assert progress.best is not None
         self.step, self.steps, self.seconds = progress.best_step, progress.steps, progress.seconds
         self.best, self.best_step, self.halved = progress.best, progress.best_step, progress.halved

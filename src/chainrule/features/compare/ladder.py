@@ -262,7 +262,8 @@ def _rungs(
     training = TrainingConfig(minutes=networks.minutes)
     validation = read_validation(networks.validation, learner, training, lambda: speller, progress)
     components = [] if best is None else [best]
-    options = StreamOptions(training=training, validation=validation)
+    words = tuple(learner.vocabulary.tokens())
+    options = StreamOptions(training=training, validation=validation, tokens=words)
     for name, network in networks_for(learner.vocabulary_size, families):
         components.append(_train_network(name, tokens, network, speller, options, progress))
         yield components[-1]

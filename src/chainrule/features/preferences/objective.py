@@ -26,7 +26,7 @@ from chainrule.neural.quantization import check_trainable
 from chainrule.neural.scoring import make_batches, pad
 from chainrule.protocol import END
 from chainrule.training.batches import ExampleObjective
-from chainrule.training.defaults import Recipe, refuse_rows, with_adapter_defaults, with_budget
+from chainrule.training.defaults import Recipe, refuse_settings_of_text, with_adapter_defaults, with_budget
 from chainrule.training.job import TrainingJob, ValidationResult
 from chainrule.training.objectives.stream import blocks_of, flops_per_token
 
@@ -78,7 +78,7 @@ def preference_job(
 
     Raises SettingError; TextError if there is no pair.
     """
-    refuse_rows(training)
+    refuse_settings_of_text(training)
     if start.config.output != "full" or start.config.is_bidirectional:
         raise SettingError("preferred is for networks that continue texts, with a full output")
     if not pairs:

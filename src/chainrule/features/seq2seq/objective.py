@@ -19,7 +19,7 @@ from chainrule.features.seq2seq.network.vector_sources import VectorInput
 from chainrule.neural.config import settings_of
 from chainrule.neural.scoring import pad, round_up
 from chainrule.protocol import END
-from chainrule.training.defaults import Recipe, compiled_on_request, refuse_rows, with_defaults
+from chainrule.training.defaults import Recipe, compiled_on_request, refuse_settings_of_text, with_defaults
 from chainrule.training.job import StatelessObjective, TrainingJob, ValidationResult
 from chainrule.training.objectives.next_token import scheduled_inputs
 from chainrule.training.objectives.stream import set_rows, unigram_loss
@@ -380,7 +380,7 @@ def with_pair_defaults(training: TrainingConfig) -> TrainingConfig:
 
     Raises SettingError.
     """
-    refuse_rows(training)
+    refuse_settings_of_text(training)
     return compiled_on_request(with_defaults(training))
 
 

@@ -18,7 +18,7 @@ from chainrule.features.speech.sounds.features import normalised
 from chainrule.neural.config import settings_of
 from chainrule.neural.scoring import make_batches
 from chainrule.training.batches import ExampleObjective
-from chainrule.training.defaults import Recipe, compiled_on_request, refuse_rows, with_budget
+from chainrule.training.defaults import Recipe, compiled_on_request, refuse_settings_of_text, with_budget
 from chainrule.training.job import TrainingJob, ValidationResult
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def with_speech_defaults(training: TrainingConfig) -> TrainingConfig:
 
     A short run keeps its batch: from a much smaller one CTC learns little. Raises SettingError.
     """
-    refuse_rows(training)
+    refuse_settings_of_text(training)
     training = replace(training, optimiser=training.optimiser or "adamw", batch=training.batch or _SOUNDS)
     return compiled_on_request(with_budget(training))
 

@@ -16,7 +16,7 @@ from chainrule.neural.scoring import make_batches
 from chainrule.protocol import END
 from chainrule.text.tokenization.tokenizer import documents_of
 from chainrule.training.batches import ExampleObjective
-from chainrule.training.defaults import Recipe, refuse_rows, with_budget
+from chainrule.training.defaults import Recipe, refuse_settings_of_text, with_budget
 from chainrule.training.job import TrainingJob, ValidationResult
 from chainrule.training.objectives.stream import counts_of, coverage_of, set_rows, text_record, unigram_loss
 
@@ -51,7 +51,7 @@ def tree_job(
     """
     if options.start is not None:
         raise SettingError("a model of trees is not trained on; train a new one on all trees")
-    refuse_rows(options.training)
+    refuse_settings_of_text(options.training)
     training, validation = with_budget(options.training), options.validation
     training = replace(training, optimiser=training.optimiser or "adamw", compile="no")
     brackets = Brackets(*config.brackets)

@@ -85,10 +85,12 @@ def residual_job(
         options,
         lambda network, setup: NextToken(network, setup, stream, options.validation),
     )
+    summed = job.summed
     return replace(
         cast("TrainingJob[Any]", job),
         build=lambda: Residual(job.build()),
         matrices=lambda residual: job.matrices(residual.network),
+        summed=None if summed is None else lambda residual: summed(residual.network),
         objective=lambda residual, setup: NextToken(
             residual.network, setup, stream, options.validation, known, residual.exponent
         ),

@@ -20,8 +20,10 @@ from chainrule.neural.network import Network
 from chainrule.neural.quantization import check_trainable
 from chainrule.protocol import END
 from chainrule.training.batches import blocks, check_long_enough, lanes
+from chainrule.training.character_ngrams import SummedVectors, character_ngrams
 from chainrule.training.defaults import (
     ADAPTER_RATE,
+    MANY_TOKENS,
     recipe_for,
     row_length,
     with_adapter_defaults,
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
     from chainrule.neural.encoders.transformer import Transformer
     from chainrule.neural.layers.cross_entropy import KnownLogProbs
     from chainrule.neural.layers.output import FullSoftmax
-    from chainrule.training.config import InitialVectors
+    from chainrule.training.character_ngrams import CharacterNgrams
+    from chainrule.training.config import InitialVectors, TrainingConfig
     from chainrule.training.device import Machine
     from chainrule.training.distributed import Processes
     from chainrule.training.job import Objective, Setup, StreamOptions
@@ -118,6 +121,8 @@ def stream_job(
     else:
         notes += _notes_on_short_documents(stream, config)
 
+    ngrams = _ngrams_for(vocabulary_size, training, options)
+
     def build_network() -> Network:
         if adapter is not None and options.start is not None:
             add_adapters(options.start, adapter.rank, adapter.scale, adapter.lora_layers)
@@ -143,7 +148,26 @@ def stream_job(
         memory_hint="batch, row_tokens or width",
         notes=tuple(notes),
         blocks=blocks_of if config.blocks else None,
+        summed=None if ngrams is None else lambda network: SummedVectors(network.embedding.weight, ngrams),
     )
+
+
+def _ngrams_for(vocabulary_size: int, training: TrainingConfig, options: StreamOptions) -> CharacterNgrams | None:
+    """Return the character n-grams of the vocabulary, where its vectors are learned as sums. Raises SettingError."""
+    wanted, vectors = training.character_ngrams, options.vectors
+    why_not = {
+        "the vectors of tokens are not trained": options.adapter is not None or (vectors is not None and vectors.fixed),
+        "shard shares out the vectors": training.shard,
+        "there are no tokens to spell": options.tokens is None,
+    }
+    reasons = [reason for reason, holds in why_not.items() if holds]
+    if wanted == "yes" and reasons:
+        raise SettingError(f"character_ngrams is yes, but {reasons[0]}; leave it out")
+    is_new = options.start is None and vectors is None
+    if reasons or wanted == "no" or (wanted == "auto" and not (is_new and vocabulary_size >= MANY_TOKENS)):
+        return None
+    assert options.tokens is not None
+    return character_ngrams(options.tokens)
 
 
 def blocks_of(network: Network) -> list[nn.Module]:

@@ -360,6 +360,7 @@ def _learn_in_steps(request: _Request, text: _Text, run: TrainingRun, progress: 
         known=known,
         teacher=teacher,
         adapter=request.adapter,
+        tokens=tuple(tokenizer.vocabulary.tokens()),
     )
     config = request.family.resolved_for(request.config, tokenizer)
     model, learned = request.family.train(stream, size, config, progress, options=options, run=run)

@@ -1,0 +1,119 @@
+"""Vectors of tokens that are learned as sums of their own and those of their character n-grams."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from training_runs import QUICK, RECURRENT, TOKENS, TRANSFORMER, VOCABULARY, numbers, text, trained
+
+from chainrule.errors import SettingError
+from chainrule.features.seq2seq.objective import with_pair_defaults
+from chainrule.neural.build import build
+from chainrule.text.vector_files import Vectors
+from chainrule.training.character_ngrams import SummedVectors, character_ngrams
+from chainrule.training.config import AdapterConfig, InitialVectors, TrainingConfig
+from chainrule.training.job import StreamOptions
+from chainrule.training.objectives.next_token import next_token_job
+
+SPELLED = replace(QUICK, character_ngrams="yes")
+FIXED = InitialVectors(Vectors("v.txt", np.arange(3, 5), np.ones((2, 16), np.float32)), fixed=True)
+
+
+def ngrams_of(token: str) -> set[str]:
+    spelled = f"<{token.lower()}>"
+    found = {spelled[i : i + n] for n in (3, 4, 5, 6) for i in range(len(spelled)) if i + n <= len(spelled)}
+    return found | ({"capital"} if token[:1].isupper() else set()) | ({"capitals"} if token.isupper() else set())
+
+
+def shares(tokens: tuple[bytes, ...]) -> torch.Tensor:
+    """Of n-grams in tokens, (V, G), by the definition; the columns in any order."""
+    own = [set() if i < 3 else ngrams_of(token.decode()) for i, token in enumerate(tokens)]
+    every = [ngram for ngram in set().union(*own) if sum(ngram in each for each in own) >= 3]
+    found = torch.tensor([[float(ngram in each) for ngram in every] for each in own]).view(len(tokens), len(every))
+    return found / found.sum(1, keepdim=True).clamp(min=1).sqrt()
+
+
+@given(words=st.lists(st.text("abAB", min_size=1, max_size=7), min_size=3, max_size=20))
+def test_shares_are_those_of_the_definition(words: list[str]) -> None:
+    tokens = (b"<unk>", b"<s>", b"</s>", *(word.encode() for word in words))
+    found = character_ngrams(tokens)
+    ours, theirs = found.of_tokens.sums(torch.eye(found.number)), found.of_ngrams.sums(torch.eye(len(tokens)))
+    assert torch.equal(ours, theirs.T)
+    columns, wanted = (sorted(map(tuple, each.T.tolist())) for each in (ours, shares(tokens)))
+    assert np.array(columns) == pytest.approx(np.array(wanted))
+
+
+def test_steps_are_those_of_a_network_that_sums() -> None:
+    """The gradients of both parts by torch."""
+    target, begin = torch.randn(len(TOKENS), 4), torch.randn(len(TOKENS), 4)
+    vectors, ngrams = torch.nn.Parameter(begin.clone()), character_ngrams(TOKENS)
+    summed = SummedVectors(vectors, ngrams)
+    ours = torch.optim.AdamW([summed.own, summed.shared], lr=0.1)
+    own, shared = torch.nn.Parameter(begin), torch.nn.Parameter(torch.zeros(ngrams.number, 4))
+    theirs = torch.optim.AdamW([own, shared], lr=0.1)
+    share = ngrams.of_tokens.sums(torch.eye(ngrams.number))
+    for _ in range(5):
+        vectors.grad = None
+        (vectors - target).pow(2).sum().backward()
+        summed.pass_gradient()
+        ours.step()
+        summed.add_up()
+        theirs.zero_grad()
+        (own + share @ shared - target).pow(2).sum().backward()
+        theirs.step()
+    torch.testing.assert_close(vectors, own + share @ shared)
+    assert float(summed.shared.detach().abs().max()) > 0.1
+
+
+@pytest.mark.parametrize("config", [RECURRENT, replace(TRANSFORMER, tied=True)])
+def test_the_network_has_the_sums(config: Any) -> None:
+    """It has no other weights than without, and tokens that are spelled alike have moved together."""
+    plain, _, _ = trained(config)
+    spelled, record, _ = trained(config, SPELLED)
+    assert [each.shape for each in plain.parameters()] == [each.shape for each in spelled.parameters()]
+    assert numbers(plain) != numbers(spelled)
+    assert record["training"]["character_ngrams"] == "yes"
+    assert record["parameters"] == sum(each.numel() for each in plain.parameters())
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted", "is_summed"), [(999, "auto", False), (1000, "auto", True), (1000, "no", False)]
+)
+def test_many_tokens_are_spelled_by_default(size: int, wanted: Any, is_summed: bool) -> None:
+    tokens = (*TOKENS, *(b"%d" % i for i in range(size - len(TOKENS))))
+    options = StreamOptions(training=TrainingConfig(steps=1, character_ngrams=wanted), tokens=tokens)
+    for own, expected in ((options, is_summed), (replace(options, tokens=None), False)):
+        assert (next_token_job(text(), size, RECURRENT, own).summed is not None) == expected
+
+
+def test_a_network_that_goes_on_is_spelled_on_request_alone() -> None:
+    tokens = tuple(b"%d" % i for i in range(1000))
+    options = StreamOptions(training=TrainingConfig(steps=1), tokens=tokens, start=build(RECURRENT, 1000))
+    assert next_token_job(text(), 1000, RECURRENT, options).summed is None
+    asked = replace(options, training=TrainingConfig(steps=1, character_ngrams="yes"))
+    assert next_token_job(text(), 1000, RECURRENT, asked).summed is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"tokens": None}, "there are no tokens to spell"),
+        ({"vectors": FIXED}, "the vectors of tokens are not trained"),
+        ({"adapter": AdapterConfig(lora=2), "start": build(TRANSFORMER, VOCABULARY)}, "the vectors of tokens are not"),
+    ],
+    ids=["no tokens", "fixed vectors", "adapters"],
+)
+def test_what_has_no_such_vectors_is_refused(more: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SettingError, match=f"character_ngrams is yes, but {reason}"):
+        trained(TRANSFORMER, SPELLED, **more)
+
+
+def test_pairs_are_not_spelled() -> None:
+    with pytest.raises(SettingError, match="character_ngrams is for networks that learn from running text; leave it"):
+        with_pair_defaults(SPELLED)
