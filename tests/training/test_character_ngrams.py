@@ -27,7 +27,7 @@ FIXED = InitialVectors(Vectors("v.txt", np.arange(3, 5), np.ones((2, 16), np.flo
 
 def ngrams_of(token: str) -> set[str]:
     spelled = f"<{token.lower()}>"
-    found = {spelled[i : i + n] for n in (3, 4, 5, 6) for i in range(len(spelled)) if i + n <= len(spelled)}
+    found = {spelled[i : i + n] for n in (3, 4) for i in range(len(spelled)) if i + n <= len(spelled)}
     return found | ({"capital"} if token[:1].isupper() else set()) | ({"capitals"} if token.isupper() else set())
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.features.serve.explorer.counts import counts_from_shares
 from chainrule.features.serve.explorer.records import backoff_chain
-from chainrule.ngram.estimation.discounts import counts_from_shares
 
 TRAIN = Path(__file__).parents[2] / "fixtures" / "train.txt"
 ORDER = 3

@@ -27,6 +27,7 @@ from chainrule.evaluation.surprisal import read_block, word_figures
 from chainrule.features.corpus.detection import rank_texts
 from chainrule.features.neighbours.passages import components_of, passages_of
 from chainrule.features.seq2seq.model import Seq2SeqModel
+from chainrule.features.serve.explorer.counts import counts_from_shares
 from chainrule.features.serve.explorer.example import example_of, message_of
 from chainrule.features.side_by_side.next_tokens import predict, side_by_side
 from chainrule.features.vision.model import CaptionModel
@@ -36,7 +37,6 @@ from chainrule.models.any_model import check_kind
 from chainrule.models.language_models import CausalModel, CausalNetwork, MaskedModel
 from chainrule.models.model import Model
 from chainrule.ngram.config import BACKING_OFF
-from chainrule.ngram.estimation.discounts import counts_from_shares
 from chainrule.ngram.models.padded_model import PaddedModel
 from chainrule.ngram.models.table_models import TrieModel
 from chainrule.protocol import BEGIN, UNKNOWN
