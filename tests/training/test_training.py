@@ -68,7 +68,8 @@ def test_a_transformer_that_attends_within_a_window_of_a_stream_learns() -> None
 
 @pytest.mark.parametrize("output", ["adaptive", "sampled", "nce"])
 def test_outputs_for_large_vocabularies_learn_and_are_validated_in_full(output: Any) -> None:
-    config = replace(TRANSFORMER, output=output, noise_samples=6, cutoffs=(5,) if output == "adaptive" else ())
+    own = {"adaptive": {"cutoffs": (5,)}, "sampled": {"noise_samples": 6}, "nce": {"noise_samples": 6}}[output]
+    config = replace(TRANSFORMER, output=output, **own)
     network, record, _ = trained(config, replace(LEARNING, steps=120))
     found = np.mean([-row for row in NeuralModel(network).score([validation().stream])[0]])
     assert record["validation"]["loss"] < 0.85 * UNIFORM
@@ -191,6 +192,12 @@ def test_rows_may_be_shorter_than_the_context(config: NetworkConfig) -> None:
     longer = config.context + 1
     with pytest.raises(SettingError, match=f"row_tokens is {longer}, but the network's context is {longer - 1}"):
         trained(config, replace(QUICK, row_tokens=longer))
+
+
+@pytest.mark.parametrize(("name", "value"), [("noise_samples", 2), ("noise_power", 0.5)])
+def test_noise_is_for_outputs_that_learn_by_samples(name: str, value: Any) -> None:
+    with pytest.raises(SettingError, match=f"{name} is for an output of sampled or nce, and this one is full"):
+        trained(RecurrentConfig(layers=1, width=12, context=6, **{name: value}))
 
 
 def test_rows_of_pairs_have_no_given_length() -> None:
