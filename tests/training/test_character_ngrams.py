@@ -27,7 +27,7 @@ FIXED = InitialVectors(Vectors("v.txt", np.arange(3, 5), np.ones((2, 16), np.flo
 
 def ngrams_of(token: str) -> set[str]:
     spelled = f"<{token.lower()}>"
-    found = {spelled[i : i + n] for n in (3, 4) for i in range(len(spelled)) if i + n <= len(spelled)}
+    found = {spelled[i : i + n] for n in (2, 3, 4) for i in range(len(spelled)) if i + n <= len(spelled)}
     return found | ({"capital"} if token[:1].isupper() else set()) | ({"capitals"} if token.isupper() else set())
 
 
@@ -83,13 +83,22 @@ def test_the_network_has_the_sums(config: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "wanted", "is_summed"), [(999, "auto", False), (1000, "auto", True), (1000, "no", False)]
+    ("config", "size", "wanted", "is_summed"),
+    [
+        (RECURRENT, 999, "auto", False),
+        (RECURRENT, 1000, "auto", True),
+        (RECURRENT, 1000, "no", False),
+        (TRANSFORMER, 1000, "auto", False),
+        (TRANSFORMER, 1000, "yes", True),
+    ],
 )
-def test_many_tokens_are_spelled_by_default(size: int, wanted: Any, is_summed: bool) -> None:
+def test_many_tokens_are_spelled_by_default(config: Any, size: int, wanted: Any, is_summed: bool) -> None:
+    """Of recurrent networks, which also average over more steps."""
     tokens = (*TOKENS, *(b"%d" % i for i in range(size - len(TOKENS))))
     options = StreamOptions(training=TrainingConfig(steps=1, character_ngrams=wanted), tokens=tokens)
-    for own, expected in ((options, is_summed), (replace(options, tokens=None), False)):
-        assert (next_token_job(text(), size, RECURRENT, own).summed is not None) == expected
+    job = next_token_job(text(), size, config, options)
+    assert (job.summed is not None) == is_summed
+    assert (job.training.beta2 == 0.99) == (config is RECURRENT and size >= 1000)
 
 
 def test_a_network_that_goes_on_is_spelled_on_request_alone() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64
     from numpy import ndarray
 
-_SHORTEST, _LONGEST = 3, 4  # characters; up to 6 learn no better
+_SHORTEST, _LONGEST = 2, 4  # characters
 _FEWEST = 3  # tokens that an n-gram occurs in; those of fewer are left to these tokens' own vectors
 
 
@@ -57,7 +57,7 @@ class CharacterNgrams(NamedTuple):
 
 @lru_cache(maxsize=1)
 def character_ngrams(tokens: tuple[bytes, ...]) -> CharacterNgrams:
-    """Return the n-grams of 3 or 4 characters that at least three tokens have; <unk>, <s> and </s> have none.
+    """Return the n-grams of 2 to 4 characters that at least three tokens have; <unk>, <s> and </s> have none.
 
     Tokens are read between < and >, in lower case; capitals count as two further n-grams.
     """

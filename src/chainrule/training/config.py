@@ -93,7 +93,12 @@ class TrainingConfig:
     )
     final_share: float = option(0.0, "the learning rate at the end, as a share of its peak", least=0, below=1.01)
     beta1: float = option(0.9, "AdamW: decay of the mean of gradients", least=0, below=1)
-    beta2: float = option(0.95, "AdamW: decay of the mean of their squares", least=0, below=1)
+    beta2: float | None = option(
+        None,
+        "AdamW: decay of the mean of their squares; by default 0.95, of recurrent networks from 1,000 tokens on 0.99",
+        least=0,
+        below=1,
+    )
     momentum: float = option(0.95, "the momentum of Muon and SGD", least=0, below=1)
     weight_decay: float = option(0.0, "decoupled weight decay, on matrices only", least=0)
     clip: float = option(1.0, "the largest norm of a step's gradient; 0: no limit", least=0)
@@ -135,7 +140,7 @@ class TrainingConfig:
     character_ngrams: CharacterNgrams = option(
         "auto",
         "of language models: learn the vector of a token as the sum of its own and those of its character n-grams, of "
-        "which the model keeps the sum; auto: from 1,000 tokens on",
+        "which the model keeps the sum; auto: of recurrent networks, from 1,000 tokens on",
     )
     seed: int = option(0, "the seed of the random numbers", least=0, below=1 << 63)
     tensorboard: bool = option(False, "also write TensorBoard's files, next to log.jsonl")

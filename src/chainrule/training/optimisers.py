@@ -41,6 +41,7 @@ def eager(optimiser: type[O]) -> type[O]:
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315  # of the quintic iteration: Jordan 2024, https://kellerjordan.github.io/posts/muon
 _ITERATIONS = 5
+BETA2, BETA2_OF_MANY = 0.95, 0.99  # of AdamW; where most tokens are rare, the mean of their squares has to last longer
 
 
 def orthogonalise(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Tensor, "matrices rows columns"]:
@@ -162,7 +163,7 @@ class Optimisers:
             ]
         groups = [group for group in groups if group["params"]]
         if config.optimiser in ("muon", "adamw"):
-            betas = (config.beta1, config.beta2)
+            betas = (config.beta1, BETA2 if config.beta2 is None else config.beta2)
             self._optimisers.append(eager(torch.optim.AdamW)(groups, lr=rate, betas=betas, fused=True))
         else:
             self._optimisers.append(eager(torch.optim.SGD)(groups, lr=rate, momentum=config.momentum, fused=True))

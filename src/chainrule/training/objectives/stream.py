@@ -30,6 +30,7 @@ from chainrule.training.defaults import (
     with_stream_defaults,
 )
 from chainrule.training.job import TrainingJob, ValidationResult
+from chainrule.training.optimisers import BETA2_OF_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,6 +102,8 @@ def stream_job(
     """Return a job that trains a network on a stream. Raises TextError if the stream is too short; SettingError."""
     adapter, validation = options.adapter, options.validation
     training = with_stream_defaults(config, with_adapter_defaults(options.training, adapter))
+    if training.beta2 is None and config.gains_from_ngrams and options.start is None and vocabulary_size >= MANY_TOKENS:
+        training = replace(training, beta2=BETA2_OF_MANY)
     if validation is not None and not validation.stream.size:
         raise TextError("the text to validate on is empty; give another, or leave it out")
     check_long_enough(stream, row_length(config, training))
@@ -121,7 +124,7 @@ def stream_job(
     else:
         notes += _notes_on_short_documents(stream, config)
 
-    ngrams = _ngrams_for(vocabulary_size, training, options)
+    ngrams = _ngrams_for(config, vocabulary_size, training, options)
 
     def build_network() -> Network:
         if adapter is not None and options.start is not None:
@@ -152,7 +155,9 @@ def stream_job(
     )
 
 
-def _ngrams_for(vocabulary_size: int, training: TrainingConfig, options: StreamOptions) -> CharacterNgrams | None:
+def _ngrams_for(
+    config: NetworkConfig, vocabulary_size: int, training: TrainingConfig, options: StreamOptions
+) -> CharacterNgrams | None:
     """Return the character n-grams of the vocabulary, where its vectors are learned as sums. Raises SettingError."""
     wanted, vectors = training.character_ngrams, options.vectors
     why_not = {
@@ -163,8 +168,8 @@ def _ngrams_for(vocabulary_size: int, training: TrainingConfig, options: StreamO
     reasons = [reason for reason, holds in why_not.items() if holds]
     if wanted == "yes" and reasons:
         raise SettingError(f"character_ngrams is yes, but {reasons[0]}; leave it out")
-    is_new = options.start is None and vectors is None
-    if reasons or wanted == "no" or (wanted == "auto" and not (is_new and vocabulary_size >= MANY_TOKENS)):
+    gains = config.gains_from_ngrams and vocabulary_size >= MANY_TOKENS and options.start is None and vectors is None
+    if reasons or wanted == "no" or (wanted == "auto" and not gains):
         return None
     assert options.tokens is not None
     return character_ngrams(options.tokens)
