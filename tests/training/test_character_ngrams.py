@@ -60,12 +60,12 @@ def test_steps_are_those_of_a_network_that_sums() -> None:
     share = ngrams.of_tokens.sums(torch.eye(ngrams.number))
     for _ in range(5):
         vectors.grad = None
-        (vectors - target).pow(2).sum().backward()
+        (vectors - target)[::2].pow(2).sum().backward()
         summed.pass_gradient()
         ours.step()
         summed.add_up()
         theirs.zero_grad()
-        (own + share @ shared - target).pow(2).sum().backward()
+        (own + share @ shared - target)[::2].pow(2).sum().backward()
         theirs.step()
     torch.testing.assert_close(vectors, own + share @ shared)
     assert float(summed.shared.detach().abs().max()) > 0.1

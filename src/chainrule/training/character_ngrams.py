@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int64
+    from jaxtyping import Bool, Float, Float32, Int64
     from numpy import ndarray
 
 _SHORTEST, _LONGEST = 2, 4  # characters
@@ -41,9 +41,13 @@ class Bags(NamedTuple):
     ) -> Bags:
         return cls(*map(torch.from_numpy, (numbers, np.cumsum(sizes) - sizes, weights.astype(np.float32))))
 
-    def sums(self, rows: Float[Tensor, "R D"]) -> Float[Tensor, "lists D"]:
-        """Return the weighted sum of the rows of each list."""
+    def sums(self, rows: Float[Tensor, "R D"], counts: Bool[Tensor, " R"] | None = None) -> Float[Tensor, "lists D"]:
+        """Return the weighted sum of the rows of each list. counts: False of rows that are 0, which are left out."""
         numbers, begins, weights = (part.to(rows.device) for part in self)
+        if counts is not None:
+            kept = counts[numbers]
+            begins = F.pad(kept.cumsum(0), (1, 0))[begins]
+            numbers, weights = numbers[kept], weights[kept]
         return F.embedding_bag(numbers, rows, begins, mode="sum", per_sample_weights=weights.to(rows.dtype))
 
 
@@ -104,7 +108,7 @@ class SummedVectors:
         """Give both parts their gradients, from that of the vectors."""
         gradient = self.vectors.grad
         self.own.grad = gradient
-        self.shared.grad = None if gradient is None else self.ngrams.of_ngrams.sums(gradient)
+        self.shared.grad = None if gradient is None else self.ngrams.of_ngrams.sums(gradient, gradient.any(1))
 
     @torch.no_grad()
     def add_up(self) -> None:
