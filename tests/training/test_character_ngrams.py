@@ -93,12 +93,13 @@ def test_the_network_has_the_sums(config: Any) -> None:
     ],
 )
 def test_many_tokens_are_spelled_by_default(config: Any, size: int, wanted: Any, is_summed: bool) -> None:
-    """Of recurrent networks, which also average over more steps."""
+    """Of recurrent networks; squared gradients are averaged over more steps."""
     tokens = (*TOKENS, *(b"%d" % i for i in range(size - len(TOKENS))))
     options = StreamOptions(training=TrainingConfig(steps=1, character_ngrams=wanted), tokens=tokens)
     job = next_token_job(text(), size, config, options)
     assert (job.summed is not None) == is_summed
-    assert (job.training.beta2 == 0.99) == (config is RECURRENT and size >= 1000)
+    assert job.training.character_ngrams == ("yes" if is_summed else "no")
+    assert job.training.beta2 == (0.99 if is_summed else 0.95)
 
 
 def test_a_network_that_goes_on_is_spelled_on_request_alone() -> None:
@@ -121,6 +122,20 @@ def test_a_network_that_goes_on_is_spelled_on_request_alone() -> None:
 def test_what_has_no_such_vectors_is_refused(more: dict[str, Any], reason: str) -> None:
     with pytest.raises(SettingError, match=f"character_ngrams is yes, but {reason}"):
         trained(TRANSFORMER, SPELLED, **more)
+
+
+def test_tokens_that_share_no_characters_are_learned_alone_and_that_is_told() -> None:
+    tokens = (*TOKENS[:3], *(chr(0x4E00 + i).encode() for i in range(VOCABULARY - 3)))
+    spelled, record, told = trained(RECURRENT, SPELLED, tokens=tokens)
+    assert numbers(spelled) == numbers(trained(RECURRENT)[0])
+    assert record["training"]["character_ngrams"] == "no"
+    assert any("no n-gram of characters is in three tokens or more" in (report.note or "") for report in told)
+
+
+@pytest.mark.parametrize(("name", "value"), [("beta1", 0.8), ("beta2", 0.9)])
+def test_what_is_for_adamw_is_refused_without_it(name: str, value: float) -> None:
+    with pytest.raises(SettingError, match=f"{name} is for AdamW, and the optimiser is sgd; leave it out"):
+        replace(QUICK, optimiser="sgd", **{name: value})  # type: ignore[arg-type]
 
 
 def test_pairs_are_not_spelled() -> None:

@@ -83,8 +83,8 @@ def _ngrams_of(token: str) -> set[str]:
     spelled = f"<{token.lower()}>"
     sizes = range(_SHORTEST, min(_LONGEST, len(spelled)) + 1)
     ngrams = {spelled[i : i + size] for size in sizes for i in range(len(spelled) - size + 1)}
-    ngrams |= {"^"} if token[:1].isupper() else set()
-    return ngrams | ({"^^"} if token.isupper() else set())
+    ngrams |= {"Aa"} if token[:1].isupper() else set()  # no n-gram of small letters
+    return ngrams | ({"AA"} if token.isupper() else set())
 
 
 class SummedVectors:

@@ -26,6 +26,8 @@ CharacterNgrams = Literal["auto", "yes", "no"]
 Forcing = Literal["teacher", "student", "scheduled"]
 
 DEFAULT_MINUTES = 5.0
+# Of AdamW. N-grams of rare tokens have gradients now and then, so the mean of their squares has to last longer.
+BETA2, BETA2_OF_NGRAMS = 0.95, 0.99
 BUDGETS = ("steps", "epochs", "tokens", "minutes")
 PRECISION_HELP = "the precision of matrix products; auto: bfloat16 where it is faster on this machine"
 DEVICE_HELP = "auto: a GPU where there is one; or cpu, cuda, cuda:1, mps"
@@ -95,7 +97,7 @@ class TrainingConfig:
     beta1: float = option(0.9, "AdamW: decay of the mean of gradients", least=0, below=1)
     beta2: float | None = option(
         None,
-        "AdamW: decay of the mean of their squares; by default 0.95, of recurrent networks from 1,000 tokens on 0.99",
+        "AdamW: decay of the mean of their squares; by default 0.95, and 0.99 with character n-grams",
         least=0,
         below=1,
     )
@@ -139,8 +141,9 @@ class TrainingConfig:
     device: str = option("auto", DEVICE_HELP)
     character_ngrams: CharacterNgrams = option(
         "auto",
-        "of language models: learn the vector of a token as the sum of its own and those of its character n-grams, of "
-        "which the model keeps the sum; auto: of recurrent networks, from 1,000 tokens on",
+        "of language models: learn the vector of a token as the sum of its own and those of its n-grams of 2 to 4 "
+        "characters, of which the model keeps the sum; auto: where a recurrent network of 1,000 tokens or more begins "
+        "without vectors",
     )
     seed: int = option(0, "the seed of the random numbers", least=0, below=1 << 63)
     tensorboard: bool = option(False, "also write TensorBoard's files, next to log.jsonl")
@@ -150,6 +153,10 @@ class TrainingConfig:
         given = [name for name in BUDGETS if getattr(self, name) is not None]
         if len(given) > 1:
             raise SettingError(f"{' and '.join(given)} are both given; choose one of them")
+        if self.optimiser in ("sgd", "asgd"):
+            for name, default in (("beta1", 0.9), ("beta2", None)):
+                if getattr(self, name) != default:
+                    raise SettingError(f"{name} is for AdamW, and the optimiser is {self.optimiser}; leave it out")
         if self.batch is not None and self.batch % self.accumulate:
             raise SettingError(
                 f"batch is {self.batch}, which cannot be split into accumulate={self.accumulate} equal parts"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from chainrule.errors import SettingError
-from chainrule.training.config import BUDGETS, DEFAULT_MINUTES
+from chainrule.training.config import BETA2, BUDGETS, DEFAULT_MINUTES
 
 if TYPE_CHECKING:
     from chainrule.neural.config import NetworkConfig
@@ -44,8 +44,10 @@ class Recipe:
 
 
 def with_defaults(training: TrainingConfig) -> TrainingConfig:
-    """Return the settings, with a budget and an optimiser if they name none."""
-    return replace(with_budget(training), optimiser=training.optimiser or "muon")
+    """Return the settings, with a budget, an optimiser and beta2 if they name none."""
+    optimiser = training.optimiser or "muon"
+    beta2 = _or(training.beta2, BETA2) if optimiser in ("muon", "adamw") else None
+    return replace(with_budget(training), optimiser=optimiser, beta2=beta2)
 
 
 def with_budget(training: TrainingConfig) -> TrainingConfig:

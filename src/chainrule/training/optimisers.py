@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
+from chainrule.training.config import BETA2
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -41,7 +43,6 @@ def eager(optimiser: type[O]) -> type[O]:
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315  # of the quintic iteration: Jordan 2024, https://kellerjordan.github.io/posts/muon
 _ITERATIONS = 5
-BETA2, BETA2_OF_MANY = 0.95, 0.99  # of AdamW; where most tokens are rare, the mean of their squares has to last longer
 
 
 def orthogonalise(matrices: Float[Tensor, "matrices rows columns"]) -> Float[Tensor, "matrices rows columns"]:

@@ -21,6 +21,7 @@ from chainrule.neural.quantization import check_trainable
 from chainrule.protocol import END
 from chainrule.training.batches import blocks, check_long_enough, lanes
 from chainrule.training.character_ngrams import SummedVectors, character_ngrams
+from chainrule.training.config import BETA2_OF_NGRAMS
 from chainrule.training.defaults import (
     ADAPTER_RATE,
     MANY_TOKENS,
@@ -30,7 +31,6 @@ from chainrule.training.defaults import (
     with_stream_defaults,
 )
 from chainrule.training.job import TrainingJob, ValidationResult
-from chainrule.training.optimisers import BETA2_OF_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,8 +102,10 @@ def stream_job(
     """Return a job that trains a network on a stream. Raises TextError if the stream is too short; SettingError."""
     adapter, validation = options.adapter, options.validation
     training = with_stream_defaults(config, with_adapter_defaults(options.training, adapter))
-    if training.beta2 is None and config.gains_from_ngrams and options.start is None and vocabulary_size >= MANY_TOKENS:
-        training = replace(training, beta2=BETA2_OF_MANY)
+    ngrams = _ngrams_for(config, vocabulary_size, training, options)
+    if ngrams is not None and options.training.beta2 is None and training.beta2 is not None:
+        training = replace(training, beta2=BETA2_OF_NGRAMS)
+    training = replace(training, character_ngrams="no" if ngrams is None else "yes")
     if validation is not None and not validation.stream.size:
         raise TextError("the text to validate on is empty; give another, or leave it out")
     check_long_enough(stream, row_length(config, training))
@@ -118,13 +120,13 @@ def stream_job(
         recipe = replace(recipe, rate=ADAPTER_RATE)
 
     notes = [] if options.vectors is None else [coverage_of(options.vectors, vocabulary_size)]
+    if options.training.character_ngrams == "yes" and ngrams is None:
+        notes.append("no n-gram of characters is in three tokens or more, so that each vector is learned alone")
     if options.start is not None:
         if adapter is None:
             check_trainable(options.start)
     else:
         notes += _notes_on_short_documents(stream, config)
-
-    ngrams = _ngrams_for(config, vocabulary_size, training, options)
 
     def build_network() -> Network:
         if adapter is not None and options.start is not None:
@@ -171,8 +173,8 @@ def _ngrams_for(
     gains = config.gains_from_ngrams and vocabulary_size >= MANY_TOKENS and options.start is None and vectors is None
     if reasons or wanted == "no" or (wanted == "auto" and not gains):
         return None
-    assert options.tokens is not None
-    return character_ngrams(options.tokens)
+    found = character_ngrams(options.tokens or ())
+    return found if found.number else None
 
 
 def blocks_of(network: Network) -> list[nn.Module]:
