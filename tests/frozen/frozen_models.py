@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from coloured_discs import NETWORK, SMALL, write_scenes
-from contract_models import MODELS
+from contract_models import DYNAMIC, MODELS, NEIGHBOURS
 from frozen_machine import MACHINE, bits, machine
 from labelled_inputs import INPUTS_OF, small
 from random_networks import (
@@ -86,7 +86,7 @@ def digests() -> dict[str, Any]:
 def _engines() -> Iterator[tuple[str, Any]]:
     """What models of the contract tests are taken apart into, but for those that are not saved by themselves."""
     for name, make in MODELS.items():
-        if name.startswith("part of") or "with a stream" in name or "KenLM" in name:
+        if name.startswith("part of") or "with a stream" in name or "KenLM" in name or name in DYNAMIC | NEIGHBOURS:
             continue
         if name in PAIRS | CAPTIONERS:
             weights = random_pair((PAIRS | CAPTIONERS)[name]).network.state_dict()
