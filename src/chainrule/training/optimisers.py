@@ -192,7 +192,9 @@ class Optimisers:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors that a step depends on besides the weights, by name."""
-        tensors = {}
+        tensors: dict[str, Tensor] = {}
+        if self.summed is not None:
+            tensors |= {"own": self.summed.own, "shared": self.summed.shared}
         for i, optimiser in enumerate(self._optimisers):
             for number, state in optimiser.state_dict()["state"].items():
                 for name, value in state.items():
@@ -208,6 +210,9 @@ class Optimisers:
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Restore what `tensors` gave."""
+        if self.summed is not None:
+            self.summed.own.detach().copy_(tensors.pop("own"))
+            self.summed.shared.detach().copy_(tensors.pop("shared"))
         for i, optimiser in enumerate(self._optimisers):
             state: dict[int, dict[str, Tensor]] = {}
             for key, value in tensors.items():

@@ -65,7 +65,6 @@ class Trainer:
             setup.processes.sharding,
             summed,
         )
-        self.summed = {} if summed is None else {"own": summed.own, "shared": summed.shared}
         self.average = Average(self.parameters, training.ema) if training.ema else None
         self.forward: Callable[..., Any] = network
         self.step, self.seconds = 0, 0.0
@@ -258,7 +257,6 @@ class Trainer:
         """Return all that the next step depends on, except for `progress`. All processes must call it."""
         tensors: dict[str, Tensor] = {f"network.{name}": weight for name, weight in learned_state(self.network).items()}
         tensors |= {f"optimiser.{name}": tensor for name, tensor in self.optimisers.tensors().items()}
-        tensors |= {f"summed.{name}": part for name, part in self.summed.items()}
         if self.average is not None:
             tensors |= {f"average.{i}": mean for i, mean in enumerate(self.average.weights)}
         carried = self.objective.state()
@@ -294,9 +292,6 @@ class Trainer:
         try:
             load_learned_state(self.network, select("network"))
             self.optimisers.load(select("optimiser"))
-            parts = select("summed")
-            for name, part in self.summed.items():
-                part.detach().copy_(parts[name])
             averages = select("average")
             if averages:
                 if self.average is None:
