@@ -41,11 +41,11 @@ class Bags(NamedTuple):
     ) -> Bags:
         return cls(*map(torch.from_numpy, (numbers, np.cumsum(sizes) - sizes, weights.astype(np.float32))))
 
-    def sums(self, rows: Float[Tensor, "R D"], counts: Bool[Tensor, " R"] | None = None) -> Float[Tensor, "lists D"]:
-        """Return the weighted sum of the rows of each list. counts: False of rows that are 0, which are left out."""
+    def sums(self, rows: Float[Tensor, "R D"], is_set: Bool[Tensor, " R"] | None = None) -> Float[Tensor, "lists D"]:
+        """Return the weighted sum of the rows of each list. is_set: False of rows that are 0, which are left out."""
         numbers, begins, weights = (part.to(rows.device) for part in self)
-        if counts is not None:
-            kept = counts[numbers]
+        if is_set is not None:
+            kept = is_set[numbers]
             begins = F.pad(kept.cumsum(0), (1, 0))[begins]
             numbers, weights = numbers[kept], weights[kept]
         return F.embedding_bag(numbers, rows, begins, mode="sum", per_sample_weights=weights.to(rows.dtype))

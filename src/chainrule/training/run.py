@@ -103,15 +103,18 @@ def train_network(
         make_job = two_sided_job
     run = run if run.began is not None else replace(run, began=time.monotonic())
     is_open = options.start is None and "context" in settings_left_open(config, options.training)
-    changed = [
-        name for name in ("noise_samples", "noise_power") if getattr(config, name) != getattr(type(config), name)
+    of_noise = [
+        name
+        for name in ("noise_samples", "noise_power")
+        if options.start is None and getattr(config, name) != getattr(type(config), name)
     ]
-    of_noise = changed if options.start is None else []
 
     def train(size: ChosenSize) -> tuple[Network, dict[str, Any]]:
         config, notes = size.config, size.notes
         if of_noise and config.output not in ("sampled", "nce"):
-            raise SettingError(f"{of_noise[0]} is for an output of sampled or nce, and this one is {config.output}")
+            raise SettingError(
+                f"{of_noise[0]} is for an output of sampled or nce, and this one is {config.output}; leave it out"
+            )
         if is_open:
             config, own = with_context_in_text(config, options.training, stream.size)
             notes += own
