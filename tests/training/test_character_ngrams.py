@@ -21,6 +21,7 @@ from chainrule.training.config import AdapterConfig, InitialVectors, TrainingCon
 from chainrule.training.job import StreamOptions
 from chainrule.training.objectives.next_token import next_token_job
 
+WIDE = replace(RECURRENT, width=256)
 SPELLED = replace(QUICK, character_ngrams="yes")
 FIXED = InitialVectors(Vectors("v.txt", np.arange(3, 5), np.ones((2, 16), np.float32)), fixed=True)
 
@@ -85,9 +86,12 @@ def test_the_network_has_the_sums(config: Any) -> None:
 @pytest.mark.parametrize(
     ("config", "size", "wanted", "is_summed"),
     [
-        (RECURRENT, 999, "auto", False),
-        (RECURRENT, 1000, "auto", True),
-        (RECURRENT, 1000, "no", False),
+        (WIDE, 999, "auto", False),
+        (WIDE, 1000, "auto", True),
+        (WIDE, 1000, "no", False),
+        (WIDE, 10_000, "auto", True),
+        (WIDE, 10_001, "auto", False),
+        (replace(WIDE, width=255), 1000, "auto", False),
         (TRANSFORMER, 1000, "auto", False),
         (TRANSFORMER, 1000, "yes", True),
     ],
@@ -104,10 +108,10 @@ def test_many_tokens_are_spelled_by_default(config: Any, size: int, wanted: Any,
 
 def test_a_network_that_goes_on_is_spelled_on_request_alone() -> None:
     tokens = tuple(b"%d" % i for i in range(1000))
-    options = StreamOptions(training=TrainingConfig(steps=1), tokens=tokens, start=build(RECURRENT, 1000))
-    assert next_token_job(text(), 1000, RECURRENT, options).summed is None
+    options = StreamOptions(training=TrainingConfig(steps=1), tokens=tokens, start=build(WIDE, 1000))
+    assert next_token_job(text(), 1000, WIDE, options).summed is None
     asked = replace(options, training=TrainingConfig(steps=1, character_ngrams="yes"))
-    assert next_token_job(text(), 1000, RECURRENT, asked).summed is not None
+    assert next_token_job(text(), 1000, WIDE, asked).summed is not None
 
 
 @pytest.mark.parametrize(

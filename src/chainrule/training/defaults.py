@@ -18,6 +18,7 @@ T = TypeVar("T")
 ADAPTER_RATE = 5e-4  # the peak rate of AdamW for adapters
 # From so many on, the output is tied to the vectors of tokens, and these are learned with those of character n-grams.
 MANY_TOKENS = 1_000
+LARGE_VOCABULARY = 10_000  # tokens; above, softmax and gradients of all vectors take most of a step
 _SHORT_MINUTES = 2.0
 _WIDE = 256  # numbers in the state of a recurrent network; Muon is slow on the matrices of a wider one
 _STEP_TOKENS, _WIDE_STEP_TOKENS = 2048, 6144  # tokens per step, about

@@ -16,7 +16,7 @@ import torch
 from chainrule.errors import SettingError, TextError
 from chainrule.neural.device import follow_load
 from chainrule.training.checkpoint import FOLDER, Checkpoints
-from chainrule.training.defaults import MANY_TOKENS, processes_started, sizes_left_open, with_budget
+from chainrule.training.defaults import LARGE_VOCABULARY, MANY_TOKENS, processes_started, sizes_left_open, with_budget
 from chainrule.training.device import explain_out_of_memory, machine_for
 from chainrule.training.distributed import join_processes
 from chainrule.training.job import N, Setup
@@ -163,7 +163,6 @@ _VALIDATING = LEARNING_SHARE + FINAL_SHARE  # of the minutes
 _TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.02  # that a size reads at least: of its layers' matrices, and of all
 _PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
 _LARGE_SOFTMAX, _SAMPLED = 4_000, 5  # tokens from which a softmax is sampled, and how many there are for each draw
-_LARGE_VOCABULARY = 10_000  # tokens; above, softmax and gradients of all vectors take most of a step
 _TRIAL_TEXT = 1 << 16  # tokens that trials of sizes read
 
 
@@ -365,7 +364,7 @@ def _for_vocabulary(
     """Yield settings that suit a vocabulary. names: the settings that may be chosen."""
     needs_logits = options.known is not None or options.teacher is not None
     chooses_output = "output" in names and not needs_logits
-    if size > _LARGE_VOCABULARY and chooses_output:
+    if size > LARGE_VOCABULARY and chooses_output:
         yield {"output": "adaptive"}
         return
     if size >= MANY_TOKENS and config.gains_from_ties and "tied" in names and options.known is None:

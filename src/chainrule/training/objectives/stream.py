@@ -24,6 +24,7 @@ from chainrule.training.character_ngrams import SummedVectors, character_ngrams
 from chainrule.training.config import BETA2_OF_NGRAMS
 from chainrule.training.defaults import (
     ADAPTER_RATE,
+    LARGE_VOCABULARY,
     MANY_TOKENS,
     recipe_for,
     row_length,
@@ -89,6 +90,7 @@ def coverage_of(initial: InitialVectors, vocabulary_size: int) -> str:
 
 
 _CHUNK = 1 << 22  # tokens
+_WIDE = 256  # units of a recurrent network, below which sums of n-grams take too much of a step
 _SHORT = 4  # documents are short if more of them fit into a context
 
 
@@ -170,8 +172,9 @@ def _ngrams_for(
     reasons = [reason for reason, holds in why_not.items() if holds]
     if wanted == "yes" and reasons:
         raise SettingError(f"character_ngrams is yes, but {reasons[0]}; leave it out")
-    gains = config.gains_from_ngrams and vocabulary_size >= MANY_TOKENS and options.start is None and vectors is None
-    if reasons or wanted == "no" or (wanted == "auto" and not gains):
+    is_new = options.start is None and vectors is None
+    gains = config.gains_from_ngrams and config.width >= _WIDE and MANY_TOKENS <= vocabulary_size <= LARGE_VOCABULARY
+    if reasons or wanted == "no" or (wanted == "auto" and not (gains and is_new)):
         return None
     found = character_ngrams(options.tokens or ())
     return found if found.number else None
