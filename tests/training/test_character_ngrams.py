@@ -15,6 +15,7 @@ from training_runs import QUICK, RECURRENT, TOKENS, TRANSFORMER, VOCABULARY, num
 from chainrule.errors import SettingError
 from chainrule.features.seq2seq.objective import with_pair_defaults
 from chainrule.neural.build import build
+from chainrule.neural.config import MaskedConfig, MaskedRecurrentConfig
 from chainrule.text.vector_files import Vectors
 from chainrule.training.character_ngrams import SummedVectors, character_ngrams
 from chainrule.training.config import AdapterConfig, InitialVectors, TrainingConfig
@@ -89,21 +90,33 @@ def test_the_network_has_the_sums(config: Any) -> None:
         (WIDE, 999, "auto", False),
         (WIDE, 1000, "auto", True),
         (WIDE, 1000, "no", False),
-        (WIDE, 10_000, "auto", True),
-        (WIDE, 10_001, "auto", False),
+        (WIDE, 12_000, "auto", True),
+        (WIDE, 12_001, "auto", False),
         (replace(WIDE, width=255), 1000, "auto", False),
-        (TRANSFORMER, 1000, "auto", False),
+        (replace(TRANSFORMER, width=128), 1000, "auto", True),
+        (replace(TRANSFORMER, width=124), 1000, "auto", False),
         (TRANSFORMER, 1000, "yes", True),
+        (MaskedConfig(width=128), 1000, "auto", False),
+        (MaskedRecurrentConfig(width=256), 1000, "auto", False),
     ],
 )
 def test_many_tokens_are_spelled_by_default(config: Any, size: int, wanted: Any, is_summed: bool) -> None:
-    """Of recurrent networks; squared gradients are averaged over more steps."""
+    """Of recurrent networks and Transformers; squared gradients are averaged over more steps."""
     tokens = (*TOKENS, *(b"%d" % i for i in range(size - len(TOKENS))))
     options = StreamOptions(training=TrainingConfig(steps=1, character_ngrams=wanted), tokens=tokens)
     job = next_token_job(text(), size, config, options)
     assert (job.summed is not None) == is_summed
     assert job.training.character_ngrams == ("yes" if is_summed else "no")
     assert job.training.beta2 == (0.99 if is_summed else 0.95)
+    assert job.recipe.rate == (0.02 if config.is_recurrent else 0.005 if is_summed else 0.01)
+
+
+def test_n_grams_that_few_tokens_share_are_taken_on_request_alone() -> None:
+    spelled = [b"%d" % i for i in range(498)]
+    tokens = (*TOKENS[:3], *spelled, *(chr(0x4E00 + i).encode() for i in range(499)))
+    for wanted, is_summed in (("auto", False), ("yes", True)):
+        options = StreamOptions(training=TrainingConfig(steps=1, character_ngrams=wanted), tokens=tokens)
+        assert (next_token_job(text(), 1000, WIDE, options).summed is not None) == is_summed
 
 
 def test_a_network_that_goes_on_is_spelled_on_request_alone() -> None:

@@ -52,11 +52,12 @@ class Bags(NamedTuple):
 
 
 class CharacterNgrams(NamedTuple):
-    """The n-grams of each token, the tokens of each n-gram, and the number of n-grams."""
+    """The n-grams of each token, the tokens of each n-gram, the number of n-grams, and the share of tokens with any."""
 
     of_tokens: Bags
     of_ngrams: Bags
     number: int
+    covered: float
 
 
 @lru_cache(maxsize=1)
@@ -76,7 +77,7 @@ def character_ngrams(tokens: tuple[bytes, ...]) -> CharacterNgrams:
     owners = np.repeat(np.arange(len(tokens)), sizes)
     weights, order = sizes[owners] ** -0.5, np.argsort(ngrams, kind="stable")
     of_ngrams = Bags.of(owners[order], np.bincount(ngrams, minlength=len(numbers)), weights[order])
-    return CharacterNgrams(Bags.of(ngrams, sizes, weights), of_ngrams, len(numbers))
+    return CharacterNgrams(Bags.of(ngrams, sizes, weights), of_ngrams, len(numbers), float((sizes > 0).mean()))
 
 
 def _ngrams_of(token: str) -> set[str]:

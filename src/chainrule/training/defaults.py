@@ -18,7 +18,7 @@ T = TypeVar("T")
 ADAPTER_RATE = 5e-4  # the peak rate of AdamW for adapters
 # From so many on, the output is tied to the vectors of tokens, and these are learned with those of character n-grams.
 MANY_TOKENS = 1_000
-LARGE_VOCABULARY = 10_000  # tokens; above, softmax and gradients of all vectors take most of a step
+LARGE_VOCABULARY = 12_000  # tokens; above, softmax and gradients of all vectors take most of a step
 _SHORT_MINUTES = 2.0
 _WIDE = 256  # numbers in the state of a recurrent network; Muon is slow on the matrices of a wider one
 _STEP_TOKENS, _WIDE_STEP_TOKENS = 2048, 6144  # tokens per step, about
@@ -147,13 +147,14 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     """Return a recipe with the same tokens per step whatever the context; more for wide recurrent networks, on whose
     matrices Muon is slow, and where its rows would not divide evenly into parts and among processes.
 
-    training: the settings, with defaults filled in.
+    training: the settings, with defaults filled in, and whether vectors of tokens are sums with those of n-grams.
     """
     is_recurrent = config.is_recurrent
     is_wide = is_recurrent and config.width > _WIDE
     tokens = _WIDE_STEP_TOKENS if is_wide else _STEP_TOKENS
     if training.optimiser == "muon":
-        rate, warm_up = (1e-2 if not is_recurrent else 2e-3 if is_wide else 2e-2), (100 if is_recurrent else 20)
+        of_others = 5e-3 if training.character_ngrams == "yes" else 1e-2
+        rate, warm_up = (of_others if not is_recurrent else 2e-3 if is_wide else 2e-2), (100 if is_recurrent else 20)
     elif training.optimiser == "adamw":
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-3, 100)
     else:

@@ -33,6 +33,7 @@ class Masking:
     is_bidirectional: ClassVar[bool] = True
     is_masked: ClassVar[bool] = True
     gains_from_ties: ClassVar[bool] = False
+    ngrams_from: ClassVar[int | None] = None
 
     masks: MaskedUnit = option(
         "words", "what is masked together: single tokens; whole words; spans of words (Joshi 2020)"

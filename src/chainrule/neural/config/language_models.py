@@ -184,7 +184,7 @@ class RecurrentConfig(LayersConfig):
     is_recurrent: ClassVar[bool] = True
     takes_forcing: ClassVar[bool] = True
     gains_from_ties: ClassVar[bool] = True
-    gains_from_ngrams: ClassVar[bool] = True
+    ngrams_from: ClassVar[int | None] = 256
     sizes: ClassVar[tuple[dict[str, int], ...]] = (
         {"layers": 1, "width": 32, "context": 64},
         {"layers": 1, "width": 64, "context": 64},

@@ -42,7 +42,7 @@ class NetworkConfig:
     is_recurrent: ClassVar[bool] = False  # carries a state from token to token
     takes_forcing: ClassVar[bool] = False  # training may feed it its own guesses
     gains_from_ties: ClassVar[bool] = False  # learns a large vocabulary better where `tied`
-    gains_from_ngrams: ClassVar[bool] = False  # and where vectors are sums with those of character n-grams
+    ngrams_from: ClassVar[int | None] = None  # the width from which it also gains from vectors of character n-grams
     token_width_setting: ClassVar[str] = "width"  # the name of the setting for the vectors of tokens
     sizes: ClassVar[tuple[dict[str, int], ...]] = ()  # from small to large: what minutes choose from
     # Dropout that minutes choose where a text would be learned by heart without it: from so many passes over it on,

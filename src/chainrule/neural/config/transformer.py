@@ -46,6 +46,7 @@ class TransformerConfig(NetworkConfig):
     by_heart: ClassVar[float] = 40.0
     has_output: ClassVar[bool] = True  # it predicts tokens
     gains_from_ties: ClassVar[bool] = True
+    ngrams_from: ClassVar[int | None] = 128
 
     layers: int = option(4, "the number of blocks", least=1, below=MAX_LAYERS)
     width: int = option(256, "dimensions of the vector of a token", least=1, below=MAX_WIDTH)

@@ -90,8 +90,8 @@ def coverage_of(initial: InitialVectors, vocabulary_size: int) -> str:
 
 
 _CHUNK = 1 << 22  # tokens
-_WIDE = 256  # units of a recurrent network, below which sums of n-grams take too much of a step
 _SHORT = 4  # documents are short if more of them fit into a context
+_MOST = 0.5  # of the tokens have n-grams, where n-grams help
 
 
 def stream_job(
@@ -173,11 +173,12 @@ def _ngrams_for(
     if wanted == "yes" and reasons:
         raise SettingError(f"character_ngrams is yes, but {reasons[0]}; leave it out")
     is_new = options.start is None and vectors is None
-    gains = config.gains_from_ngrams and config.width >= _WIDE and MANY_TOKENS <= vocabulary_size <= LARGE_VOCABULARY
+    is_wide = config.ngrams_from is not None and config.width >= config.ngrams_from
+    gains = is_wide and MANY_TOKENS <= vocabulary_size <= LARGE_VOCABULARY
     if reasons or wanted == "no" or (wanted == "auto" and not (gains and is_new)):
         return None
     found = character_ngrams(options.tokens or ())
-    return found if found.number else None
+    return found if found.number and (wanted == "yes" or found.covered >= _MOST) else None
 
 
 def blocks_of(network: Network) -> list[nn.Module]:
