@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from chainrule.errors import SettingError
@@ -91,7 +92,7 @@ def sizes_left_open(config: NetworkConfig, training: TrainingConfig) -> frozense
     """
     if with_budget(training).minutes is None or not config.sizes:
         return frozenset()
-    repeated = {*config.repeated, *config.repeated_of_many}
+    repeated = {name for levels in (config.repeated, config.repeated_of_many) for name in chain(*levels.values())}
     return frozenset({"output", "noise_samples", "tied", *config.sizes[0], *repeated} - config.given)
 
 

@@ -379,10 +379,11 @@ def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple
     """
     config, trial, _ = fitted
     has_many_tokens = config.tied or config.output == "adaptive"
-    of_many = config.repeated_of_many if has_many_tokens else {}
-    dropout: dict[str, Any] = {name: share for name, share in (of_many or config.repeated).items() if name in names}
+    levels = (config.repeated_of_many if has_many_tokens else {}) or config.repeated
     passes, share = trial.tokens / text, trial.parameters / text
-    if not dropout or passes * share < config.by_heart / (2 if of_many else 1):
+    reached = [settings for least, settings in levels.items() if passes * share >= least]
+    dropout: dict[str, Any] = {name: value for name, value in (reached or [{}])[-1].items() if name in names}
+    if not dropout:
         return config, ()
     why = (
         f"{_shown(dropout)}, since there is time to read the text {_rounded(passes)} times, with {_rounded(share)} "

@@ -34,6 +34,7 @@ class Masking:
     is_masked: ClassVar[bool] = True
     gains_from_ties: ClassVar[bool] = False
     ngrams_from: ClassVar[int | None] = None
+    repeated_of_many: ClassVar[dict[float, dict[str, float]]] = {}
 
     masks: MaskedUnit = option(
         "words", "what is masked together: single tokens; whole words; spans of words (Joshi 2020)"

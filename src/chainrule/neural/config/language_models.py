@@ -193,12 +193,14 @@ class RecurrentConfig(LayersConfig):
         {"layers": 2, "width": 256, "context": 64},
         {"layers": 2, "width": 512, "context": 128},
     )
-    repeated: ClassVar[dict[str, float]] = {"input_dropout": 0.1, "output_dropout": 0.3}
-    repeated_of_many: ClassVar[dict[str, float]] = {
-        "input_dropout": 0.2,
-        "output_dropout": 0.4,
-        "activation_regularisation": 2.0,
-        "temporal_regularisation": 1.0,
+    repeated: ClassVar[dict[float, dict[str, float]]] = {15: {"input_dropout": 0.1, "output_dropout": 0.3}}
+    repeated_of_many: ClassVar[dict[float, dict[str, float]]] = {
+        7.5: {
+            "input_dropout": 0.2,
+            "output_dropout": 0.4,
+            "activation_regularisation": 2.0,
+            "temporal_regularisation": 1.0,
+        }
     }
 
     cell: Cell = option("lstm", "the recurrent cell: lstm; gru; rnn_tanh and rnn_relu: Elman's simple one")

@@ -45,11 +45,10 @@ class NetworkConfig:
     ngrams_from: ClassVar[int | None] = None  # the width from which it also gains from vectors of character n-grams
     token_width_setting: ClassVar[str] = "width"  # the name of the setting for the vectors of tokens
     sizes: ClassVar[tuple[dict[str, int], ...]] = ()  # from small to large: what minutes choose from
-    # Dropout that minutes choose where a text would be learned by heart without it: from so many passes over it on,
-    # times parameters for each of its tokens.
-    repeated: ClassVar[dict[str, float]] = {}
-    by_heart: ClassVar[float] = 15.0
-    repeated_of_many: ClassVar[dict[str, float]] = {}  # the same with 1,000 tokens or more, from half of that on
+    # Dropout that minutes choose where a text would be learned by heart without it, by the passes over it times the
+    # parameters for each of its tokens, from which on; with 1,000 tokens or more, `repeated_of_many` if there are any.
+    repeated: ClassVar[dict[float, dict[str, float]]] = {}
+    repeated_of_many: ClassVar[dict[float, dict[str, float]]] = {}
 
     width: int
     context: int

@@ -42,8 +42,8 @@ class TransformerConfig(NetworkConfig):
         {"layers": 4, "width": 192, "heads": 4, "context": 128},
         {"layers": 4, "width": 256, "heads": 4, "context": 256},
     )
-    repeated: ClassVar[dict[str, float]] = {"dropout": 0.2}
-    by_heart: ClassVar[float] = 40.0
+    repeated: ClassVar[dict[float, dict[str, float]]] = {40: {"dropout": 0.2}}
+    repeated_of_many: ClassVar[dict[float, dict[str, float]]] = {12: {"dropout": 0.1}, **repeated}
     has_output: ClassVar[bool] = True  # it predicts tokens
     gains_from_ties: ClassVar[bool] = True
     ngrams_from: ClassVar[int | None] = 128
