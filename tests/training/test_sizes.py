@@ -19,7 +19,14 @@ from test_minutes import MINUTES as MUON
 from training_runs import QUICK, text, trained
 
 from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
-from chainrule.neural.config import ConvolutionConfig, FeedforwardConfig, RecurrentConfig, TransformerConfig, preset
+from chainrule.neural.config import (
+    ConvolutionConfig,
+    FeedforwardConfig,
+    MaskedRecurrentConfig,
+    RecurrentConfig,
+    TransformerConfig,
+    preset,
+)
 from chainrule.training import sizes
 from chainrule.training.config import TrainingRun
 from chainrule.training.job import KnownDistribution, StreamOptions
@@ -93,6 +100,14 @@ def test_a_short_text_has_a_small_network_however_many_its_minutes() -> None:
         fitted = fit_size(TransformerConfig(), names, text_tokens, trial_of(1e12))
         assert fitted is not None
         assert fitted.config.width == width
+
+
+def test_a_recurrent_network_has_at_most_four_weights_in_its_layers_for_each_token_of_a_text() -> None:
+    names = frozenset(RecurrentConfig.sizes[0])
+    for text_tokens, width in ((98_303, 128), (98_304, 256)):  # 12 x 1 x 256 x 256 = 786,432 = 8 x 98,304
+        fitted = fit_size(RecurrentConfig(), names, 2 * text_tokens, trial_of(1e12, vocabulary=1))
+        assert fitted is not None
+        assert (fitted.config.width, fitted.config.layers) == (width, 1)
 
 
 def test_no_size_is_tried_beyond_the_first_that_is_too_large() -> None:
@@ -286,12 +301,12 @@ def test_a_run_that_resumes_keeps_its_size(tmp_path: Path, monkeypatch: pytest.M
         (TransformerConfig(), 999, "full"),
         (TransformerConfig(), 3_999, "full, tied"),
         (TransformerConfig(), 4_000, "sampled, tied"),
-        (TransformerConfig(tied=False), 10_000, "sampled"),
-        (TransformerConfig(output="full"), 10_000, "full, tied"),
-        (TransformerConfig(), 10_001, "adaptive"),
-        (TransformerConfig(output="full"), 10_001, "full, tied"),
-        (TransformerConfig(tied=True), 10_001, "full, tied"),
-        (FeedforwardConfig(), 10_000, "full"),
+        (TransformerConfig(tied=False), 12_000, "sampled"),
+        (TransformerConfig(output="full"), 12_000, "full, tied"),
+        (TransformerConfig(), 12_001, "adaptive"),
+        (TransformerConfig(output="full"), 12_001, "full, tied"),
+        (TransformerConfig(tied=True), 12_001, "full, tied"),
+        (FeedforwardConfig(), 12_000, "full"),
     ],
     ids=["small", "middle", "large", "not tied", "full", "very large", "very large, full", "tied", "window"],
 )
@@ -358,6 +373,14 @@ def test_a_recurrent_network_has_dropout_earlier(monkeypatch: pytest.MonkeyPatch
         assert (fitted.input_dropout, fitted.output_dropout) == dropout
 
 
+def test_a_masked_recurrent_network_of_many_tokens_has_the_dropout_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its states, which read both ways, cannot be regularised."""
+    monkeypatch.setattr(sizes, "_trial", lambda *_: Trial(1, 1500, 400 * 4))
+    config, options = MaskedRecurrentConfig(output="adaptive"), StreamOptions(training=MINUTES)
+    fitted, _, _ = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
+    assert (fitted.input_dropout, fitted.output_dropout, fitted.activation_regularisation) == (0.1, 0.3, 0.0)
+
+
 def test_a_recurrent_network_of_many_tokens_is_regularised_more_and_after_half_as_many_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -378,7 +401,7 @@ def test_a_recurrent_network_of_many_tokens_is_regularised_more_and_after_half_a
         ([Trial(9, 100, 1e6), Trial(9, 200, 1e6)], "1 minute has time for 1,000,000 tokens for 200 parameters"),
         (
             [Trial(9, 100, 1e6), Trial(9, 6001, 1e6)],
-            "1,000,000 tokens for 100 parameters; the next size has 6,001, more than 15 for each token of the text",
+            "tokens for 100 parameters; the next size has 6,001 parameters, more than 15 for each token of the text",
         ),
         (
             [Trial(9, 100, 1e6), Trial(9, 200, 26)],

@@ -177,18 +177,25 @@ class Trial(NamedTuple):
     parameters: int
     tokens: float
 
-    def fits(self, text: int) -> bool:
+    def fits(self, text: int, weights_a_token: float) -> bool:
         """Return whether it would read enough for its size, and a text of so many tokens is long enough for that."""
         needed = max(_TOKENS_A_WEIGHT * self.weights, _TOKENS_A_PARAMETER * self.parameters)
-        return self.tokens >= needed and not self.is_too_large(text)
+        return self.tokens >= needed and not self.too_many_for(text, weights_a_token)
 
     def times(self, factor: float) -> Trial:
         """Return the trial of a machine that is faster by a factor."""
         return self._replace(tokens=factor * self.tokens)
 
-    def is_too_large(self, text: int) -> bool:
-        """Return whether a text of so many tokens is too short for it, however much there is time to read."""
-        return self.parameters > _PARAMETERS_A_TOKEN * text
+    def too_many_for(self, text: int, weights_a_token: float) -> str:
+        """Return what a text of so many tokens is too short for, however much there is time to read; "" if it is not.
+
+        weights_a_token: of the layers' matrices, at most, for each token of the text.
+        """
+        if self.parameters > _PARAMETERS_A_TOKEN * text:
+            return f"{self.parameters:,} parameters, more than {_PARAMETERS_A_TOKEN:g}"
+        if self.weights > weights_a_token * text:
+            return f"{self.weights:,} weights in its layers, more than {weights_a_token:g}"
+        return ""
 
 
 class ChosenSize(NamedTuple):
@@ -273,7 +280,7 @@ def fit_size(
                 tried = trial(candidate)
             except (SettingError, TextError):
                 continue
-            if chosen is not None and not tried.fits(text):
+            if chosen is not None and not tried.fits(text, config.weights_a_token):
                 return chosen._replace(larger=tried)
             chosen = FittedSize(candidate, tried, None)
             break
@@ -416,9 +423,8 @@ def _notes(fitted: FittedSize, names: frozenset[str], budget: float, text: int) 
     time_for = f"{minutes} time for {trial.tokens:,.0f} tokens for {trial.parameters:,} parameters"
     if larger is None:
         notes.append(time_for)
-    elif larger.is_too_large(text):
-        more = f"more than {_PARAMETERS_A_TOKEN:g} for each token of the text"
-        notes.append(f"{time_for}; the next size has {larger.parameters:,}, {more}")
+    elif too_many := larger.too_many_for(text, config.weights_a_token):
+        notes.append(f"{time_for}; the next size has {too_many} for each token of the text")
     else:
         more = f"in the next size {larger.tokens:,.0f} tokens for {larger.parameters:,} parameters"
         notes.append(f"{time_for}, and {more}")

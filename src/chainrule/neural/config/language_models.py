@@ -193,6 +193,7 @@ class RecurrentConfig(LayersConfig):
         {"layers": 2, "width": 256, "context": 64},
         {"layers": 2, "width": 512, "context": 128},
     )
+    weights_a_token: ClassVar[float] = 4.0
     repeated: ClassVar[dict[float, dict[str, float]]] = {15: {"input_dropout": 0.1, "output_dropout": 0.3}}
     repeated_of_many: ClassVar[dict[float, dict[str, float]]] = {
         7.5: {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -45,6 +46,7 @@ class NetworkConfig:
     ngrams_from: ClassVar[int | None] = None  # the width from which it also gains from vectors of character n-grams
     token_width_setting: ClassVar[str] = "width"  # the name of the setting for the vectors of tokens
     sizes: ClassVar[tuple[dict[str, int], ...]] = ()  # from small to large: what minutes choose from
+    weights_a_token: ClassVar[float] = math.inf  # in the matrices of its layers, for each of a text, at most
     # Dropout that minutes choose where a text would be learned by heart without it, by the passes over it times the
     # parameters for each of its tokens, from which on; with 1,000 tokens or more, `repeated_of_many` if there are any.
     repeated: ClassVar[dict[float, dict[str, float]]] = {}
