@@ -20,6 +20,7 @@ from training_runs import QUICK, text, trained
 
 from chainrule.kinds import CAUSAL_NETWORK, MASKED_MODEL, configs_of
 from chainrule.neural.config import (
+    BidirectionalConfig,
     ConvolutionConfig,
     FeedforwardConfig,
     MaskedRecurrentConfig,
@@ -373,10 +374,13 @@ def test_a_recurrent_network_has_dropout_earlier(monkeypatch: pytest.MonkeyPatch
         assert (fitted.input_dropout, fitted.output_dropout) == dropout
 
 
-def test_a_masked_recurrent_network_of_many_tokens_has_the_dropout_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its states, which read both ways, cannot be regularised."""
+@pytest.mark.parametrize("kind", [MaskedRecurrentConfig, BidirectionalConfig])
+def test_a_recurrent_network_that_reads_both_ways_has_the_dropout_of_few_tokens(
+    kind: type[MaskedRecurrentConfig | BidirectionalConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its states cannot be regularised."""
     monkeypatch.setattr(sizes, "_trial", lambda *_: Trial(1, 1500, 400 * 4))
-    config, options = MaskedRecurrentConfig(output="adaptive"), StreamOptions(training=MINUTES)
+    config, options = kind(output="adaptive"), StreamOptions(training=MINUTES)
     fitted, _, _ = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
     assert (fitted.input_dropout, fitted.output_dropout, fitted.activation_regularisation) == (0.1, 0.3, 0.0)
 

@@ -170,6 +170,7 @@ class BidirectionalConfig(RecurrentConfig):
     diagram: ClassVar[Lazy | None] = Lazy("chainrule.neural.diagrams:draw_recurrent")
 
     is_bidirectional: ClassVar[bool] = True
+    repeated_of_many: ClassVar[dict[float, dict[str, float]]] = {}
 
     loss: Loss = option("together", "together: one prediction by both directions; apart: one by each, as in ELMo")
     memory: Memory = option("document", _MEMORY)
