@@ -14,17 +14,13 @@ modules.json                       of sentence-transformers: what makes a vector
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chainrule.base.files import check_writable, parse_json, read_file, sync_folder
-from chainrule.base.progress import Progress, silent
-from chainrule.errors import ModelFormatError, OutputError, os_errors_as
+from chainrule.base.files import parse_json, read_file
+from chainrule.errors import ModelFormatError, os_errors_as
 from chainrule.storage.config_json import CONFIG
-from chainrule.storage.safetensors import open_tensors, write_tensors
+from chainrule.storage.safetensors import open_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -238,64 +234,3 @@ def _sharded(path: Path, opened: OpenTensors) -> tuple[Mapping[str, ndarray], Ma
             f"{folder / locations[missing[0]]}: lacks the tensor {missing[0]!r}, which {path.name} names"
         )
     return tensors, files
-
-
-def write_folder(
-    folder: Path,
-    files: Mapping[str, bytes],
-    tensors: dict[str, ndarray],
-    *,
-    overwrite: bool,
-    progress: Progress = silent,
-    names: tuple[str, str] = (CONFIG, TENSORS),
-) -> None:
-    """Write a folder that takes the place of `folder` when it is whole.
-
-    names: of the file of settings, which tells such a folder from others, and of that of tensors. A tensor whose name
-    begins with a folder, as 2_Dense/linear.weight, is written there. Raises OutputError.
-    """
-    config, own = names
-    check_target(folder, overwrite=overwrite, config=config)
-    temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
-    with os_errors_as(OutputError, folder, "written"):
-        try:
-            temporary.mkdir(parents=True)
-            for name, data in files.items():
-                (temporary / name).parent.mkdir(exist_ok=True)
-                (temporary / name).write_bytes(data)
-            by_part: dict[str, dict[str, ndarray]] = {"": {}}
-            for name, tensor in tensors.items():
-                part, _, inner = name.rpartition("/")
-                by_part.setdefault(part, {})[inner] = tensor
-            for part, parts_tensors in by_part.items():
-                write_tensors(temporary / part / own, parts_tensors, progress, metadata={"format": "pt"})
-            sync_folder(temporary)
-            check_target(folder, overwrite=overwrite, config=config)  # again: another process may have been first
-            if folder.exists():
-                old = temporary.with_suffix(".old")
-                os.replace(folder, old)
-                os.replace(temporary, folder)
-                shutil.rmtree(old)
-            else:
-                os.replace(temporary, folder)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        sync_folder(folder.parent)
-
-
-def check_target(folder: Path, *, overwrite: bool, config: str = CONFIG) -> None:
-    """Raise OutputError where a folder could not or should not be written. config: the file that such folders have."""
-    if not folder.name:
-        raise OutputError(f"{folder}: has no name of its own to be replaced under; name a new folder")
-    check_writable(folder)
-    if folder.is_file():
-        raise OutputError(f"{folder}: a file is in the way; a Hugging Face model is a folder, so choose another name")
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return
-    if not (is_hugging_face(folder) if config == CONFIG else (folder / config).is_file()):
-        raise OutputError(f"{folder}: this folder has other things in it; choose a new one")
-    if not overwrite:
-        raise OutputError(
-            f"{folder}: there is a model already; use overwrite=True to replace it, or choose another folder"
-        )
