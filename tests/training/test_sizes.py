@@ -355,10 +355,12 @@ def test_what_could_learn_its_text_by_heart_has_dropout(
 
 
 def test_a_transformer_of_many_tokens_has_dropout_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
-    """1,600 parameters for 400 tokens are 4, times 3 passes 12."""
+    """1,600 parameters for 400 tokens are 4, times 3 passes 12; what is not read twice is not memorised."""
     options = StreamOptions(training=MINUTES)
-    for tokens, dropout in ((400 * 3 - 1, 0.0), (400 * 3, 0.1), (400 * 10, 0.2)):
-        monkeypatch.setattr(sizes, "_trial", lambda *_, tokens=tokens: Trial(1, 1600, tokens))
+    cases = (1600, 400 * 3 - 1, 0.0), (1600, 400 * 3, 0.1), (1600, 400 * 10, 0.2), (6000, 400 * 2 - 1, 0.0)
+    for parameters, tokens, dropout in cases:
+        found = Trial(1, parameters, tokens)
+        monkeypatch.setattr(sizes, "_trial", lambda *_, found=found: found)
         for settings in ({"tied": True}, {"output": "adaptive"}):
             config = TransformerConfig(**settings)
             fitted, _, _ = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())

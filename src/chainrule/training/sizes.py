@@ -388,7 +388,7 @@ def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple
     has_many_tokens = config.tied or config.output == "adaptive"
     levels = (config.repeated_of_many if has_many_tokens else {}) or config.repeated
     passes, share = trial.tokens / text, trial.parameters / text
-    reached = [settings for least, settings in levels.items() if passes * share >= least]
+    reached = [settings for least, settings in levels.items() if passes >= 2 and passes * share >= least]
     dropout: dict[str, Any] = {name: value for name, value in (reached or [{}])[-1].items() if name in names}
     if not dropout:
         return config, ()
