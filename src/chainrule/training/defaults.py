@@ -154,8 +154,10 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     is_wide = is_recurrent and config.width > _WIDE
     tokens = _WIDE_STEP_TOKENS if is_wide else _STEP_TOKENS
     if training.optimiser == "muon":
-        of_others = 5e-3 if training.character_ngrams == "yes" else 1e-2
-        rate, warm_up = (of_others if not is_recurrent else 2e-3 if is_wide else 2e-2), (100 if is_recurrent else 20)
+        if is_recurrent:
+            rate, warm_up = (2e-3 if is_wide else 2e-2), 100
+        else:
+            rate, warm_up = (5e-3 if training.character_ngrams == "yes" else 1e-2), 20
     elif training.optimiser == "adamw":
         rate, warm_up = (2e-3, 100) if is_recurrent else (1e-3, 100)
     else:

@@ -162,6 +162,7 @@ def _seconds_of(work: Callable[[], None], setup: Setup) -> float:
 _VALIDATING = LEARNING_SHARE + FINAL_SHARE  # of the minutes
 _TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.02  # that a size reads at least: of its layers' matrices, and of all
 _PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
+_FEWEST_PASSES = 2.0  # over a text, before it can be memorised
 _LARGE_SOFTMAX, _SAMPLED = 4_000, 5  # tokens from which a softmax is sampled, and how many there are for each draw
 _TRIAL_TEXT = 1 << 16  # tokens that trials of sizes read
 
@@ -388,9 +389,9 @@ def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple
     has_many_tokens = config.tied or config.output == "adaptive"
     levels = (config.repeated_of_many if has_many_tokens else {}) or config.repeated
     passes, share = trial.tokens / text, trial.parameters / text
-    reached = [settings for least, settings in levels.items() if passes >= 2 and passes * share >= least]
+    reached = [settings for least, settings in levels.items() if passes * share >= least]
     dropout: dict[str, Any] = {name: value for name, value in (reached or [{}])[-1].items() if name in names}
-    if not dropout:
+    if not dropout or passes < _FEWEST_PASSES:
         return config, ()
     why = (
         f"{_shown(dropout)}, since there is time to read the text {_rounded(passes)} times, with {_rounded(share)} "

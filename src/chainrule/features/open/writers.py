@@ -8,7 +8,6 @@ import shutil
 from typing import TYPE_CHECKING
 
 from chainrule.base.files import check_new_file, check_writable, sync_folder
-from chainrule.base.progress import silent
 from chainrule.errors import OutputError, SettingError, os_errors_as
 from chainrule.features.open.adapters import CONFIG as PEFT_CONFIG
 from chainrule.features.open.adapters import WEIGHTS, export_peft
@@ -123,7 +122,7 @@ def _write_folder(
     tensors: dict[str, ndarray],
     *,
     overwrite: bool,
-    progress: Progress = silent,
+    progress: Progress,
     names: tuple[str, str] = (CONFIG, TENSORS),
 ) -> None:
     """Write a folder that takes the place of `folder` when it is whole.

@@ -91,7 +91,7 @@ def coverage_of(initial: InitialVectors, vocabulary_size: int) -> str:
 
 _CHUNK = 1 << 22  # tokens
 _SHORT = 4  # documents are short if more of them fit into a context
-_MOST = 0.5  # of the tokens have n-grams, where n-grams help
+_COVERED = 0.5  # the share of tokens with n-grams, from which `auto` takes them
 
 
 def stream_job(
@@ -178,7 +178,7 @@ def _ngrams_for(
     if reasons or wanted == "no" or (wanted == "auto" and not (gains and is_new)):
         return None
     found = character_ngrams(options.tokens or ())
-    return found if found.number and (wanted == "yes" or found.covered >= _MOST) else None
+    return found if found.number and (wanted == "yes" or found.covered >= _COVERED) else None
 
 
 def blocks_of(network: Network) -> list[nn.Module]:
