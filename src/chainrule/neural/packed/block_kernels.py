@@ -25,11 +25,11 @@ from chainrule.base.lanes import (
     times_plus,
 )
 from chainrule.neural.packed.integer_lanes import (
+    DOT_WORDS,
     as_floats,
     bits,
     bytes_at,
     bytes_of_lane,
-    dot_bytes,
     halves_at,
     integer_total,
     integers_at,
@@ -55,8 +55,7 @@ BLOCK = 32  # numbers of a vector, and weights, that share a scale
 WORDS = 8  # of four numbers each, in a block
 _LOW, _FIFTH, _SIXTH = 0x0F0F0F0F, 0x01010101, 0x03030303
 _LARGEST, _PLANE = 127, 64
-_LINE, _AHEAD = 64, 2048  # bytes that a processor loads at once; how far ahead it is asked for weights
-_ASKED_FROM = 4  # vectors, from which on their products take longer than it does to find the weights by itself
+_LINE, _AHEAD = 64, 4096  # bytes that a processor loads at once; how far ahead it is asked for weights
 _INFINITE, _TINY = 0x7F800000, 0x00800000  # the bits of infinity, and of the smallest number in full precision
 
 
@@ -138,6 +137,7 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
     low_bits, more_bits, offset, has_minima, per_head, halved = form
     head_bytes, small, is_super = form.head_bytes, LANES, form.blocks > 1
     block_bytes = -(-form.bytes // form.blocks)
+    dot_words = DOT_WORDS[low_bits + more_bits]
 
     compiled = parallel_kernel if parallel else allocating_kernel
     tile = 64 if parallel else 16  # vectors, whose totals the cache holds; Numba's cache tells the two apart by it
@@ -184,7 +184,7 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
                                 if has_minima:
                                     minimum = times(m, bytes_at(weight, g, at))
                                     at += small
-                        if count >= _ASKED_FROM and first == 0:
+                        if first == 0:
                             for k in range(0, block_bytes, _LINE):
                                 ask_for(weight, g, at + _AHEAD + k)
                         w0, w1 = integers_at(weight, g, at), integers_at(weight, g, at + 64)
@@ -218,14 +218,8 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
                             if offset:
                                 a = spread_integer_at(firsts, j, 2 * block)
                                 b = spread_integer_at(firsts, j, 2 * block + 1)
-                            a = dot_bytes(a, w0, spread_integer_at(numbers, j, x))
-                            a = dot_bytes(a, w1, spread_integer_at(numbers, j, x + 1))
-                            a = dot_bytes(a, w2, spread_integer_at(numbers, j, x + 2))
-                            a = dot_bytes(a, w3, spread_integer_at(numbers, j, x + 3))
-                            b = dot_bytes(b, w4, spread_integer_at(numbers, j, x + 4))
-                            b = dot_bytes(b, w5, spread_integer_at(numbers, j, x + 5))
-                            b = dot_bytes(b, w6, spread_integer_at(numbers, j, x + 6))
-                            b = dot_bytes(b, w7, spread_integer_at(numbers, j, x + 7))
+                            a = dot_words(a, w0, w1, w2, w3, numbers, j, x)
+                            b = dot_words(b, w4, w5, w6, w7, numbers, j, x + WORDS // 2)
                             total = lanes_at(totals, j - first, 0)
                             if halved:
                                 both = times_plus(as_floats(b), s1, times(as_floats(a), s0))

@@ -143,27 +143,46 @@ def _as_floats(_: Any, lanes: Any) -> Any:
     return FLOAT_LANES(_integer_lanes), generate
 
 
-def _dot_bytes(_: Any, total: Any, lanes: Any, numbers: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        features = context.codegen().magic_tuple()[2].split(",")
-        if "+avx512vnni" in features and "+avx512f" in features:
-            return called(builder, "llvm.x86.avx512.vpdpbusd.512", INTEGERS, arguments)
-        if "+avx2" in features:
-            halves = [[_half(builder, part, end) for part in arguments] for end in (0, 1)]
-            both = [_dot_by_avx2(builder, *half) for half in halves]
-            return builder.shuffle_vector(*both, ir.Constant(INTEGERS, list(range(LANES))))
-        total = arguments[0]
-        for byte in range(4):
-            weight = builder.and_(builder.lshr(arguments[1], integers(8 * byte)), integers(0xFF))
-            number = builder.ashr(builder.shl(arguments[2], integers(24 - 8 * byte)), integers(24))
-            total = builder.add(total, builder.mul(weight, number))
-        return total
+def _dot_words(largest: int) -> Any:
+    """Return what generates `dot_words` of weights that are at most so large."""
 
-    return _integer_lanes(_integer_lanes, _integer_lanes, _integer_lanes), generate
+    def typed(_: Any, total: Any, w0: Any, w1: Any, w2: Any, w3: Any, array: Any, row: Any, column: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            total, *weights, array, row, column = arguments
+            own, numbers = types.void(*signature.args[5:]), []
+            for word in range(len(weights)):
+                place = builder.add(column, ir.Constant(column.type, word))
+                number = stored_at(context, builder, own, (array, row, place), ir.IntType(32))
+                numbers.append(_in_all(builder, number))
+            features = context.codegen().magic_tuple()[2].split(",")
+            if "+avx512vnni" in features and "+avx512f" in features:
+                for pair in zip(weights, numbers, strict=True):
+                    total = called(builder, "llvm.x86.avx512.vpdpbusd.512", INTEGERS, (total, *pair))
+                return total
+            if "+avx2" in features:
+                dot = _dot_by_avx_vnni if "+avxvnni" in features else _dot_by_avx2
+                totals = []
+                for end in (0, 1):
+                    parts = [[_half(builder, lanes, end) for lanes in words] for words in (weights, numbers)]
+                    totals.append(dot(builder, _half(builder, total, end), *parts, largest))
+                return builder.shuffle_vector(*totals, ir.Constant(INTEGERS, list(range(LANES))))
+            for weight, number in zip(weights, numbers, strict=True):
+                for byte in range(4):
+                    unsigned = builder.and_(builder.lshr(weight, integers(8 * byte)), integers(0xFF))
+                    signed = builder.ashr(builder.shl(number, integers(24 - 8 * byte)), integers(24))
+                    total = builder.add(total, builder.mul(unsigned, signed))
+            return total
+
+        words = [_integer_lanes] * 5
+        return _integer_lanes(*words, array, row, column), generate
+
+    return typed
 
 
 _HALF = ir.VectorType(ir.IntType(32), LANES // 2)
 _WORDS = ir.VectorType(ir.IntType(16), LANES)
+_BYTES = ir.VectorType(ir.IntType(8), 2 * LANES)
+_LARGEST_PAIR, _LARGEST_NUMBER = (1 << 15) - 1, 127
 
 
 def _half(builder: Any, lanes: Any, end: int) -> Any:
@@ -171,17 +190,33 @@ def _half(builder: Any, lanes: Any, end: int) -> Any:
     return builder.shuffle_vector(lanes, ir.Constant(INTEGERS, ir.Undefined), index)
 
 
-def _dot_by_avx2(builder: Any, total: Any, weights: Any, numbers: Any) -> Any:
-    """Return the bytes of even and odd places as int16, whose products the processor adds in pairs; nothing
+def _dot_by_avx_vnni(builder: Any, total: Any, weights: list[Any], numbers: list[Any], largest: int) -> Any:
+    for pair in zip(weights, numbers, strict=True):
+        total = called(builder, "llvm.x86.avx512.vpdpbusd.256", _HALF, (total, *pair))
+    return total
+
+
+def _dot_by_avx2(builder: Any, total: Any, weights: list[Any], numbers: list[Any], largest: int) -> Any:
+    """Add the products of pairs of bytes as int16, of as many words as int16 holds whatever the numbers are; nothing
     saturates.
     """
-    eight, low = ir.Constant(_WORDS, [8] * LANES), ir.Constant(_WORDS, [0xFF] * LANES)
-    weights, numbers = builder.bitcast(weights, _WORDS), builder.bitcast(numbers, _WORDS)
-    pairs = (
-        (builder.and_(weights, low), builder.ashr(builder.shl(numbers, eight), eight)),
-        (builder.lshr(weights, eight), builder.ashr(numbers, eight)),
-    )
-    for pair in pairs:
+    together = _LARGEST_PAIR // (2 * largest * _LARGEST_NUMBER)
+    sums = []
+    if together:
+        for begin in range(0, len(weights), together):
+            sum_of_some = None
+            for pair in zip(weights[begin : begin + together], numbers[begin : begin + together], strict=True):
+                as_bytes = [builder.bitcast(part, _BYTES) for part in pair]
+                products = called(builder, "llvm.x86.avx2.pmadd.ub.sw", _WORDS, as_bytes)
+                sum_of_some = products if sum_of_some is None else builder.add(sum_of_some, products)
+            sums.append((sum_of_some, ir.Constant(_WORDS, [1] * LANES)))
+    else:  # bytes of even places, then of odd ones, as int16
+        eight, low = ir.Constant(_WORDS, [8] * LANES), ir.Constant(_WORDS, [0xFF] * LANES)
+        for weight, number in zip(weights, numbers, strict=True):
+            unsigned, signed = builder.bitcast(weight, _WORDS), builder.bitcast(number, _WORDS)
+            sums.append((builder.and_(unsigned, low), builder.ashr(builder.shl(signed, eight), eight)))
+            sums.append((builder.lshr(unsigned, eight), builder.ashr(signed, eight)))
+    for pair in sums:
         total = builder.add(total, called(builder, "llvm.x86.avx2.pmadd.wd", _HALF, pair))
     return total
 
@@ -241,8 +276,9 @@ plus_integers: Callable[..., Any] = intrinsic(elementwise("add", _integer_lanes)
 bits: Callable[..., Any] = intrinsic(_bits)  # bits(lanes, shift, mask): lanes >> shift & mask
 joined_bits: Callable[..., Any] = intrinsic(_joined_bits)  # joined_bits(low, high, shift): low | high << shift
 as_floats: Callable[..., Any] = intrinsic(_as_floats)  # as_floats(integers): rounded to the nearest
-# dot_bytes(total, weights, numbers): to each total, the products of four uint8 and four int8 are added.
-dot_bytes: Callable[..., Any] = intrinsic(_dot_bytes)
+# DOT_WORDS[bits](total, w0, w1, w2, w3, words, row, column): to each total, the products of sixteen integers of so many
+# bits in uint8 and as many int8, none of them -128, are added: four in each of the words from the column on.
+DOT_WORDS: dict[int, Callable[..., Any]] = {bits: intrinsic(_dot_words((1 << bits) - 1)) for bits in (4, 5, 6, 8)}
 largest_bits: Callable[..., Any] = intrinsic(
     _largest_bits
 )  # largest_bits(lanes): of the largest number without its sign
