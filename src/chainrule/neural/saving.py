@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
     Arrays = dict[str, ndarray]
 
+_BEGINS, _SMALL = 64, 1 << 20  # torch's arrays begin at multiples of the one; bytes that are copied for that, at most
+
 
 def engine_of(network: Network) -> Engine:
     """Return a network as the model that it can be: a LanguageModel, a bidirectional model or a text encoder."""
@@ -98,15 +100,15 @@ def array_of(tensor: torch.Tensor) -> ndarray:
 
 
 def _tensor_of(array: ndarray) -> torch.Tensor:
-    """Return an array as a tensor, without a copy; only vectors in 16 bits are widened, since a network has these in
-    32.
+    """Return an array as a tensor. Vectors in 16 bits are widened, since a network has these in 32. Small arrays are
+    copied where they begin elsewhere than torch's own would: the order of sums depends on that on some processors.
+    Larger ones are not copied, but for int8 that begins where its scales cannot be read.
     """
     array = np.asarray(widen(array) if array.ndim < 2 and array.dtype.kind in "fV" else array, order="C")
-    if array.dtype == np.int8 and array.ctypes.data % ALIGNMENT:  # in a file that others wrote
-        array = array.copy()
-    if array.dtype == BFLOAT16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    is_bfloat16 = array.dtype == BFLOAT16
+    tensor = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if is_bfloat16 else torch.from_numpy(array)
+    is_moved = tensor.data_ptr() % (_BEGINS if tensor.nbytes <= _SMALL else ALIGNMENT if array.dtype == np.int8 else 1)
+    return tensor.clone() if is_moved else tensor
 
 
 def from_state(settings: Json, arrays: Arrays, vocabulary_size: int, configs: Sequence[type[NetworkConfig]]) -> Engine:

@@ -31,6 +31,7 @@ from chainrule.neural.packed.integer_lanes import (
     bytes_at,
     bytes_of_lane,
     halves_at,
+    has_wide_lanes,
     integer_total,
     integers_at,
     joined_bits,
@@ -56,6 +57,7 @@ WORDS = 8  # of four numbers each, in a block
 _LOW, _FIFTH, _SIXTH = 0x0F0F0F0F, 0x01010101, 0x03030303
 _LARGEST, _PLANE = 127, 64
 _LINE, _AHEAD = 64, 4096  # bytes that a processor loads at once; how far ahead it is asked for weights
+_ASKED_FROM = 4  # vectors; for fewer, processors with wide lanes find the weights by themselves
 _INFINITE, _TINY = 0x7F800000, 0x00800000  # the bits of infinity, and of the smallest number in full precision
 
 
@@ -184,7 +186,7 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
                                 if has_minima:
                                     minimum = times(m, bytes_at(weight, g, at))
                                     at += small
-                        if first == 0:
+                        if first == 0 and (count >= _ASKED_FROM or not has_wide_lanes()):
                             for k in range(0, block_bytes, _LINE):
                                 ask_for(weight, g, at + _AHEAD + k)
                         w0, w1 = integers_at(weight, g, at), integers_at(weight, g, at + 64)

@@ -54,7 +54,7 @@ def _integers_at(_: Any, array: Any, row: Any, column: Any) -> Any:
 def _halves_at(_: Any, array: Any, row: Any, column: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         bits = stored_at(context, builder, signature, arguments, ir.VectorType(ir.IntType(16), LANES))
-        if "+f16c" in context.codegen().magic_tuple()[2].split(","):  # an instruction, to the same bits
+        if "+f16c" in _features(context):  # an instruction, to the same bits
             return builder.fpext(builder.bitcast(bits, ir.VectorType(ir.HalfType(), LANES)), VECTOR)
         return halves(builder, builder.zext(bits, INTEGERS))
 
@@ -143,6 +143,18 @@ def _as_floats(_: Any, lanes: Any) -> Any:
     return FLOAT_LANES(_integer_lanes), generate
 
 
+def _features(context: Any) -> list[str]:
+    features: list[str] = context.codegen().magic_tuple()[2].split(",")
+    return features
+
+
+def _has_wide_lanes(_: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.get_constant(types.boolean, "+avx512f" in _features(context))
+
+    return types.boolean(), generate
+
+
 def _dot_words(largest: int) -> Any:
     """Return what generates `dot_words` of weights that are at most so large."""
 
@@ -154,17 +166,18 @@ def _dot_words(largest: int) -> Any:
                 place = builder.add(column, ir.Constant(column.type, word))
                 number = stored_at(context, builder, own, (array, row, place), ir.IntType(32))
                 numbers.append(_in_all(builder, number))
-            features = context.codegen().magic_tuple()[2].split(",")
+            features = _features(context)
             if "+avx512vnni" in features and "+avx512f" in features:
-                for pair in zip(weights, numbers, strict=True):
-                    total = called(builder, "llvm.x86.avx512.vpdpbusd.512", INTEGERS, (total, *pair))
-                return total
+                return _dot_by_vnni(builder, total, weights, numbers)
             if "+avx2" in features:
-                dot = _dot_by_avx_vnni if "+avxvnni" in features else _dot_by_avx2
                 totals = []
                 for end in (0, 1):
-                    parts = [[_half(builder, lanes, end) for lanes in words] for words in (weights, numbers)]
-                    totals.append(dot(builder, _half(builder, total, end), *parts, largest))
+                    own_total = _half(builder, total, end)
+                    own_weights, own_numbers = ([_half(builder, word, end) for word in of] for of in (weights, numbers))
+                    if "+avxvnni" in features:
+                        totals.append(_dot_by_vnni(builder, own_total, own_weights, own_numbers))
+                    else:
+                        totals.append(_dot_by_avx2(builder, own_total, own_weights, own_numbers, largest))
                 return builder.shuffle_vector(*totals, ir.Constant(INTEGERS, list(range(LANES))))
             for weight, number in zip(weights, numbers, strict=True):
                 for byte in range(4):
@@ -190,9 +203,10 @@ def _half(builder: Any, lanes: Any, end: int) -> Any:
     return builder.shuffle_vector(lanes, ir.Constant(INTEGERS, ir.Undefined), index)
 
 
-def _dot_by_avx_vnni(builder: Any, total: Any, weights: list[Any], numbers: list[Any], largest: int) -> Any:
+def _dot_by_vnni(builder: Any, total: Any, weights: list[Any], numbers: list[Any]) -> Any:
+    instruction = f"llvm.x86.avx512.vpdpbusd.{32 * total.type.count}"
     for pair in zip(weights, numbers, strict=True):
-        total = called(builder, "llvm.x86.avx512.vpdpbusd.256", _HALF, (total, *pair))
+        total = called(builder, instruction, total.type, (total, *pair))
     return total
 
 
@@ -276,6 +290,7 @@ plus_integers: Callable[..., Any] = intrinsic(elementwise("add", _integer_lanes)
 bits: Callable[..., Any] = intrinsic(_bits)  # bits(lanes, shift, mask): lanes >> shift & mask
 joined_bits: Callable[..., Any] = intrinsic(_joined_bits)  # joined_bits(low, high, shift): low | high << shift
 as_floats: Callable[..., Any] = intrinsic(_as_floats)  # as_floats(integers): rounded to the nearest
+has_wide_lanes: Callable[..., bool] = intrinsic(_has_wide_lanes)  # has_wide_lanes(): a register holds 64 bytes
 # DOT_WORDS[bits](total, w0, w1, w2, w3, words, row, column): to each total, the products of sixteen integers of so many
 # bits in uint8 and as many int8, none of them -128, are added: four in each of the words from the column on.
 DOT_WORDS: dict[int, Callable[..., Any]] = {bits: intrinsic(_dot_words((1 << bits) - 1)) for bits in (4, 5, 6, 8)}
