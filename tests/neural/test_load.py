@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -21,6 +21,10 @@ class Measured:
 
     def __init__(self) -> None:
         self.free: float | None = None
+        self.begun = 0
+
+    def begin(self) -> None:
+        self.begun += 1
 
     def measure(self) -> float | None:
         return self.free
@@ -34,7 +38,8 @@ def processors(monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
     set_threads(None)
     before = torch.get_num_threads()
     torch.set_num_threads(4)
-    for name, value in {"_all_threads": 4, "_chosen": 4, "_SECONDS_BETWEEN": 0, "_set_here": threading.local()}.items():
+    own: dict[str, Any] = {"_all_threads": 4, "_chosen": 4, "_SECONDS_BETWEEN": 0, "_set_here": threading.local()}
+    for name, value in {**own, "_seen": (time.perf_counter(), 0.0)}.items():
         monkeypatch.setattr(device, name, value)
     measured = Measured()
     monkeypatch.setattr(device, "free_processors", measured)
@@ -47,6 +52,21 @@ def test_threads_are_as_many_as_free_processors(processors: Measured) -> None:
         processors.free = free
         device.follow_load()
         assert torch.get_num_threads() == threads
+
+
+def test_what_others_did_in_a_pause_does_not_count(processors: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "_SECONDS_BETWEEN", 1)
+    monkeypatch.setattr(device, "_seen", (99.0, 5.0))
+    begun = []
+    # By the clock, and of this program:
+    for now, own in ((100.0, 7.0), (100.9, 8.8), (103.0, 8.9), (103.9, 10.7), (105.9, 13.7)):
+        monkeypatch.setattr(time, "perf_counter", lambda now=now: now)
+        monkeypatch.setattr(time, "process_time", lambda own=own: own)
+        processors.free = 1.0 if now == 103.0 else 4.0  # a measure that covered the pause would see others
+        device.follow_load()
+        begun.append(processors.begun)
+        assert torch.get_num_threads() == 4
+    assert begun == [0, 0, 1, 1, 1]  # a long step of this program is no pause
 
 
 def test_every_thread_of_a_program_follows(processors: Measured) -> None:

@@ -66,6 +66,10 @@ class FreeProcessors:
     """How many of the processors that this process may use it has to itself, by the system's times (Linux)."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Leave out all that was before now."""
         self._before = self._times()
 
     def measure(self) -> float | None:

@@ -172,10 +172,16 @@ def follow_load() -> None:
 
     A product of two threads waits for the slower one: where another program has taken its processor, a step takes ten
     times as long as on one thread. For work that has no fixed number of steps, or figures that do not depend on threads
-    but for the last bits: reading, scoring, generation, and training for minutes.
+    but for the last bits: reading, scoring, generation, and training for minutes. After a pause of this program, what
+    others did meanwhile does not count.
     """
-    global _followed, _chosen
-    now = time.perf_counter()
+    global _followed, _chosen, _seen
+    now, own = time.perf_counter(), time.process_time()
+    pause = now - _seen[0]
+    if pause > _PAUSE and own - _seen[1] < _IDLE * pause:
+        free_processors.begin()
+        _followed = now
+    _seen = now, own
     if now >= _followed + _SECONDS_BETWEEN:
         _followed, free = now, None if _is_fixed_number() else free_processors.measure()
         if free is not None:
@@ -229,9 +235,14 @@ def _is_fixed_number() -> bool:
 
 
 _followed, _all_threads = -math.inf, torch.get_num_threads()
+_seen = (
+    time.perf_counter(),
+    time.process_time(),
+)  # when the load was followed, and the processor time of this program until then
 _chosen = _all_threads
 _set_here = threading.local()  # threads: the number that was set last, which OpenMP keeps for each thread of a program
 _SECONDS_BETWEEN, _NEARLY = 1.0, 0.3  # 1.7 free processors are worth two threads
+_PAUSE, _IDLE = 0.5, 0.1  # seconds of which a program computes in a smaller share
 
 
 def _apply() -> None:

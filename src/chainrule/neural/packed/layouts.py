@@ -311,24 +311,24 @@ class Multiplication:
         """Prepare the parts of the matrix, which must not be freed before."""
         self.rows, self.columns = matrix.rows, matrix.columns
         self.padded_rows = LANES * sum(len(part.groups) for part in matrix.parts)
+        self._is_whole = len(matrix.parts) == 1
+        self._on_one = _multiply(matrix.parts[0].name, parallel=False)
         self._parts, column = [], 0
         for part in matrix.parts:
             end = column + LANES * len(part.groups)
-            self._parts.append((part.name, part.groups, slice(column, end)))
+            self._parts.append((_multiply(part.name, parallel=True), part.groups, slice(column, end)))
             column = end
-        self._on_one = _multiply(matrix.parts[0].name, parallel=False) if len(matrix.parts) == 1 else None
 
     def __call__(self, vectors: Vectors, threads: int, out: Float32[ndarray, "B padded"]) -> None:
         """Write the products of all rows, with zeros for those that fill up the last group."""
-        words = vectors.words
-        if threads == 1 and self._on_one is not None:
-            self._on_one(self._parts[0][1], words, vectors.scales, vectors.sums, out)
+        words, _, scales, sums = vectors
+        if threads == 1 and self._is_whole:
+            self._on_one(self._parts[0][1], words, scales, sums, out)
             return
-        for name, groups, columns in self._parts:
-            own = out if len(self._parts) == 1 else out[:, columns]
-            with kernel_lock:
-                use_parallel_threads(threads)
-                _multiply(name, parallel=True)(groups, words, vectors.scales, vectors.sums, own)
+        with kernel_lock:
+            use_parallel_threads(threads)
+            for multiply, groups, columns in self._parts:
+                multiply(groups, words, scales, sums, out if self._is_whole else out[:, columns])
 
 
 class _Steps:

@@ -197,6 +197,7 @@ class PackedReader:
         hidden = np.empty((count, first.up.multiply.padded_rows), np.float32)
         narrow, middle, wide = (Vectors.empty(*part.shape) for part in (normed, attended, gated))
         keys = _KeyValues(self, rows, length, cache, cache_bits)
+        shifted = [[part + keys.shift for part in visible or ()] for visible in ranges]
         for layer, weights in enumerate(self.layers):
             self._prepare(summed, added, weights.before[:1], normed, narrow)
             weights.query_key_value(narrow, threads, of_heads)
@@ -206,8 +207,8 @@ class PackedReader:
                 norm_heads(heads, weights.of_heads, self.head_epsilon)
             if (angle := angles[layer]) is not None:
                 rotate_heads(heads, self.heads + self.key_heads, *angle)
-            visible, scales, shift = keys.store(layer, heads)
-            begins, ends = (part + shift for part in ranges[kinds[layer]] or ())
+            visible, scales = keys.store(layer, heads)
+            begins, ends = shifted[kinds[layer]]
             if threads > 1 and count * self.heads * (columns - begin) > _MANY:
                 with kernel_lock:
                     use_parallel_threads(threads)
@@ -266,9 +267,11 @@ class _KeyValues:
         self._width, self._cache, self._bits = 2 * reader.width, cache, bits
         self._own: ndarray | None = None  # where there is no cache
         self._wide: Float32[ndarray, "B K S 2d"] | None = None
+        self._is_widened = bits is not None and length >= _WIDENED_FROM
+        self.shift = 0 if self._is_widened else self._begin  # of the columns in what attention reads
 
-    def store(self, layer: int, heads: Float32[ndarray, "N H+2K d"]) -> tuple[ndarray, ndarray, int]:
-        """Write those of a layer; return what attention reads, its scales, and how far columns are shifted there."""
+    def store(self, layer: int, heads: Float32[ndarray, "N H+2K d"]) -> tuple[ndarray, ndarray]:
+        """Write those of a layer; return what attention reads, and its scales."""
         if self._cache is not None:
             keys = self._cache.buffer(layer, self._shape[1], self._width // 2).numpy()
         else:
@@ -279,15 +282,15 @@ class _KeyValues:
         column = self._columns - self._length
         if self._bits is None:
             store(heads, keys, column)
-            return keys, keys, self._begin
+            return keys, keys
         scales = scales_of(keys, self._width)
         store_in_eight_bits(heads, keys, scales, column)
-        if self._length < _WIDENED_FROM:
-            return keys, scales, self._begin
+        if not self._is_widened:
+            return keys, scales
         if self._wide is None:
             self._wide = np.empty((*self._shape, self._width), np.float32)
         widen_keys(keys, scales, self._begin, self._wide)
-        return self._wide, self._wide, 0
+        return self._wide, self._wide
 
 
 def packed_reader(
