@@ -83,6 +83,10 @@ def test_the_card_of_a_network_has_its_training_settings() -> None:
     one = {**record, "training": {**training, "minutes": None, "epochs": 1}}
     assert ["budget", "1 epoch"] in rows_of(card_of("transformer", "bpe", 5, one))
     assert rows["optimiser"] == "adamw, learning rate 0.01, constant, seed 3"
+    assert "while it learned" not in rows
+    sampled = {**record, "output": "sampled", "training": {**training, "character_ngrams": "yes"}}
+    ways = "output = sampled; vectors of tokens as sums with those of character n-grams"
+    assert ["while it learned", ways] in rows_of(card_of("transformer", "bpe", 5, sampled))
 
 
 def test_the_card_of_a_mixture_lists_its_parts() -> None:

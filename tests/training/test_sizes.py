@@ -350,7 +350,8 @@ def test_what_could_learn_its_text_by_heart_has_dropout(
     fitted, notes, _ = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
     assert fitted.dropout == dropout
     assert (
-        "dropout=0.2, since there is time to read the text 10 times, with 4 parameters for each of its tokens" in notes
+        "dropout=0.2, since there is time to read the text 10 times, with 4 parameters, vectors and output included, "
+        "for each of its tokens" in notes
     ) == bool(dropout)
 
 
@@ -410,11 +411,15 @@ def test_a_recurrent_network_of_many_tokens_is_regularised_more_and_after_half_a
             "tokens for 100 parameters; the next size has 6,001 parameters, more than 15 for each token of the text",
         ),
         (
+            [Trial(9, 6001, 1e6), Trial(9, 7000, 1e6)],
+            "tokens for 6,001 parameters: many for so short a text, and there is no smaller size",
+        ),
+        (
             [Trial(9, 100, 1e6), Trial(9, 200, 26)],
             "1,000,000 tokens for 100 parameters, and in the next size 26 tokens for 200 parameters",
         ),
     ],
-    ids=["the largest", "a short text", "little time"],
+    ids=["the largest", "a short text", "a text too short for any", "little time"],
 )
 def test_the_note_says_what_decided(sizes_tried: list[Trial], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A text of 400 tokens takes 6,000 parameters, and 9 weights want 27 tokens."""
@@ -479,7 +484,7 @@ def test_minutes_count_from_where_the_command_began(
     assert least < machine.now - 1000 < most
     notes = "".join(report.note or "" for report in told)
     assert f"{passed:.0f} of 60 s passed before training" in notes
-    assert ("training still gets at least half of the minutes" in notes) == (passed > 30)
+    assert ("training and its validation still get half of the minutes" in notes) == (passed > 30)
 
 
 def test_families_without_heads_have_sizes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,7 +161,7 @@ def _seconds_of(work: Callable[[], None], setup: Setup) -> float:
 
 _VALIDATING = LEARNING_SHARE + FINAL_SHARE  # of the minutes
 _TOKENS_A_WEIGHT, _TOKENS_A_PARAMETER = 3.0, 0.02  # that a size reads at least: of its layers' matrices, and of all
-_PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network learns a short text by heart
+_PARAMETERS_A_TOKEN = 15.0  # of the text, at most: a larger network memorises a short text
 _FEWEST_PASSES = 2.0  # over a text, before it can be memorised
 _LARGE_SOFTMAX, _SAMPLED = 4_000, 5  # tokens from which a softmax is sampled, and how many there are for each draw
 _TRIAL_TEXT = 1 << 16  # tokens that trials of sizes read
@@ -395,7 +395,7 @@ def _with_dropout(fitted: FittedSize, names: frozenset[str], text: int) -> tuple
         return config, ()
     why = (
         f"{_shown(dropout)}, since there is time to read the text {_rounded(passes)} times, with {_rounded(share)} "
-        "parameters for each of its tokens"
+        "parameters, vectors and output included, for each of its tokens"
     )
     return replace(config, **dropout), (why,)
 
@@ -424,6 +424,8 @@ def _notes(fitted: FittedSize, names: frozenset[str], budget: float, text: int) 
     time_for = f"{minutes} time for {trial.tokens:,.0f} tokens for {trial.parameters:,} parameters"
     if larger is None:
         notes.append(time_for)
+    elif trial.too_many_for(text, config.weights_a_token):
+        notes.append(f"{time_for}: many for so short a text, and there is no smaller size")
     elif too_many := larger.too_many_for(text, config.weights_a_token):
         notes.append(f"{time_for}; the next size has {too_many} for each token of the text")
     else:

@@ -178,7 +178,7 @@ class Timetable:
             if self.elapsed > _LONG_BEFORE * self.budget:
                 self.notes.append(
                     f"{self.elapsed:.0f} of {self.budget:.0f} s passed before training: importing torch, reading the "
-                    f"text, choosing sizes{'; training still gets at least half of the minutes' * (late > 0)}"
+                    f"text, choosing sizes{'; training and its validation still get half of the minutes' * (late > 0)}"
                 )
             self.began += max(0.0, late)
         if resumed is not None:

@@ -137,6 +137,14 @@ def _optimiser(record: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def _while_it_learned(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what is otherwise in the finished network."""
+    ways = [f"output = {record['output']}"] if "output" in record else []
+    if record["training"].get("character_ngrams") == "yes":
+        ways.append("vectors of tokens as sums with those of character n-grams")
+    return [("while it learned", "; ".join(ways))] if ways else []
+
+
 def _validation(record: dict[str, Any]) -> list[tuple[str, str]]:
     validation = record["validation"]
     bits = f", {validation['bits_per_byte']:.4f} bits per byte" if "bits_per_byte" in validation else ""
@@ -185,7 +193,7 @@ def _value(value: Any) -> str:
 
 _ROWS = (
     *(_settings, _data, _text, _reading, _parts, _tuned_on, _ngrams, _all_discounts),
-    *(_network, _pairs, _budget, _steps, _optimiser, _validation),
+    *(_network, _pairs, _budget, _steps, _optimiser, _while_it_learned, _validation),
     *(_labels, _labels_validation, _labels_test, _training, _origin),
 )
 

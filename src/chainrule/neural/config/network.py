@@ -47,7 +47,7 @@ class NetworkConfig:
     token_width_setting: ClassVar[str] = "width"  # the name of the setting for the vectors of tokens
     sizes: ClassVar[tuple[dict[str, int], ...]] = ()  # from small to large: what minutes choose from
     weights_a_token: ClassVar[float] = math.inf  # in the matrices of its layers, for each of a text, at most
-    # Dropout that minutes choose where a text would be learned by heart without it, by the passes over it times the
+    # Dropout that minutes choose where a network would memorise a text without it, by the passes over it times the
     # parameters for each of its tokens, from which on; with 1,000 tokens or more, `repeated_of_many` if there are any.
     repeated: ClassVar[dict[float, dict[str, float]]] = {}
     repeated_of_many: ClassVar[dict[float, dict[str, float]]] = {}

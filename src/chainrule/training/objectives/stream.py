@@ -124,6 +124,11 @@ def stream_job(
     notes = [] if options.vectors is None else [coverage_of(options.vectors, vocabulary_size)]
     if options.training.character_ngrams == "yes" and ngrams is None:
         notes.append("no n-gram of characters is in three tokens or more, so that each vector is learned alone")
+    if options.training.character_ngrams == "auto" and ngrams is not None:
+        notes.append(
+            f"vectors of tokens are learned as sums with those of {ngrams.number:,} character n-grams; "
+            "character_ngrams='no' leaves them out"
+        )
     if options.start is not None:
         if adapter is None:
             check_trainable(options.start)
