@@ -109,7 +109,8 @@ def test_many_tokens_are_spelled_by_default(config: Any, size: int, wanted: Any,
     assert job.training.character_ngrams == ("yes" if is_summed else "no")
     assert job.training.beta2 == (0.99 if is_summed else 0.95)
     assert job.recipe.rate == (0.02 if config.is_recurrent else 0.005 if is_summed else 0.01)
-    assert any("character_ngrams='no' leaves them out" in note for note in job.notes) == (is_summed and wanted == "auto")
+    is_noted = any("character_ngrams='no' leaves them out" in note for note in job.notes)
+    assert is_noted == (is_summed and wanted == "auto")
 
 
 def test_n_grams_that_few_tokens_share_are_taken_on_request_alone() -> None:
