@@ -107,9 +107,11 @@ class SummedVectors:
     @torch.no_grad()
     def pass_gradient(self) -> None:
         """Give both parts their gradients, from that of the vectors."""
-        gradient = self.vectors.grad
-        self.own.grad = gradient
-        self.shared.grad = None if gradient is None else self.ngrams.of_ngrams.sums(gradient, gradient.any(1))
+        self.own.grad = gradient = self.vectors.grad
+        self.shared.grad = None
+        if gradient is not None:
+            is_set = torch.linalg.vector_norm(gradient, dim=1) != 0  # three times as quick as `any`
+            self.shared.grad = self.ngrams.of_ngrams.sums(gradient, is_set)
 
     @torch.no_grad()
     def add_up(self) -> None:
