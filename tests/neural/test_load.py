@@ -57,16 +57,22 @@ def test_threads_are_as_many_as_free_processors(processors: Measured) -> None:
 def test_what_others_did_in_a_pause_does_not_count(processors: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "_SECONDS_BETWEEN", 1)
     monkeypatch.setattr(device, "_seen", (99.0, 5.0))
-    begun = []
-    # By the clock, and of this program:
-    for now, own in ((100.0, 7.0), (100.9, 8.8), (103.0, 8.9), (103.9, 10.7), (105.9, 13.7)):
+    monkeypatch.setattr(device, "_followed", 99.0)
+    seen = []
+    # By the clock, of this program, and free processors: others left before the pause, and a step of 2 s is none.
+    for now, own, free in (
+        (100.0, 7.0, 1.0),
+        (100.9, 7.8, 4.0),
+        (103.0, 7.9, 1.0),
+        (103.9, 9.7, 4.0),
+        (105.9, 11.7, 2.0),
+    ):
         monkeypatch.setattr(time, "perf_counter", lambda now=now: now)
         monkeypatch.setattr(time, "process_time", lambda own=own: own)
-        processors.free = 1.0 if now == 103.0 else 4.0  # a measure that covered the pause would see others
+        processors.free = free
         device.follow_load()
-        begun.append(processors.begun)
-        assert torch.get_num_threads() == 4
-    assert begun == [0, 0, 1, 1, 1]  # a long step of this program is no pause
+        seen.append((torch.get_num_threads(), processors.begun))
+    assert seen == [(1, 0), (1, 0), (4, 1), (4, 1), (2, 1)]
 
 
 def test_every_thread_of_a_program_follows(processors: Measured) -> None:

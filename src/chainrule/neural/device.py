@@ -172,15 +172,15 @@ def follow_load() -> None:
 
     A product of two threads waits for the slower one: where another program has taken its processor, a step takes ten
     times as long as on one thread. For work that has no fixed number of steps, or figures that do not depend on threads
-    but for the last bits: reading, scoring, generation, and training for minutes. After a pause of this program, what
-    others did meanwhile does not count.
+    but for the last bits: reading, scoring, generation, and training for minutes. After a pause of this program it
+    begins anew: what others did meanwhile does not count.
     """
     global _followed, _chosen, _seen
     now, own = time.perf_counter(), time.process_time()
     pause = now - _seen[0]
     if pause > _PAUSE and own - _seen[1] < _IDLE * pause:
         free_processors.begin()
-        _followed = now
+        _followed, _chosen = now, _all_threads
     _seen = now, own
     if now >= _followed + _SECONDS_BETWEEN:
         _followed, free = now, None if _is_fixed_number() else free_processors.measure()
