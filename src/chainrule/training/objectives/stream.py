@@ -24,7 +24,6 @@ from chainrule.training.character_ngrams import SummedVectors, character_ngrams
 from chainrule.training.config import BETA2_OF_NGRAMS
 from chainrule.training.defaults import (
     ADAPTER_RATE,
-    LARGE_VOCABULARY,
     MANY_TOKENS,
     recipe_for,
     row_length,
@@ -91,6 +90,7 @@ def coverage_of(initial: InitialVectors, vocabulary_size: int) -> str:
 
 _CHUNK = 1 << 22  # tokens
 _SHORT = 4  # documents are short if more of them fit into a context
+_MOST_SPELLED = 50_000  # tokens; with more, sums of n-grams were not measured
 _COVERED = 0.5  # the share of tokens with n-grams, from which `auto` takes them
 
 
@@ -179,7 +179,7 @@ def _ngrams_for(
         raise SettingError(f"character_ngrams is yes, but {reasons[0]}; leave it out")
     is_new = options.start is None and vectors is None
     is_wide = config.ngrams_from is not None and config.width >= config.ngrams_from
-    gains = is_wide and MANY_TOKENS <= vocabulary_size <= LARGE_VOCABULARY
+    gains = is_wide and MANY_TOKENS <= vocabulary_size <= _MOST_SPELLED
     if reasons or wanted == "no" or (wanted == "auto" and not (gains and is_new)):
         return None
     found = character_ngrams(options.tokens or ())
