@@ -408,7 +408,8 @@ def test_a_recurrent_network_of_many_tokens_is_regularised_more_and_after_half_a
         ([Trial(9, 100, 1e6), Trial(9, 200, 1e6)], "1 minute has time for 1,000,000 tokens for 200 parameters"),
         (
             [Trial(9, 100, 1e6), Trial(9, 6001, 1e6)],
-            "tokens for 100 parameters; the next size has 6,001 parameters, more than 15 for each token of the text",
+            "tokens for 100 parameters; the next size is too large for the text: 6,001 parameters, more than 15 for "
+            "each of its tokens",
         ),
         (
             [Trial(9, 6001, 1e6), Trial(9, 7000, 1e6)],

@@ -427,7 +427,7 @@ def _notes(fitted: FittedSize, names: frozenset[str], budget: float, text: int) 
     elif trial.too_many_for(text, config.weights_a_token):
         notes.append(f"{time_for}: many for so short a text, and there is no smaller size")
     elif too_many := larger.too_many_for(text, config.weights_a_token):
-        notes.append(f"{time_for}; the next size has {too_many} for each token of the text")
+        notes.append(f"{time_for}; the next size is too large for the text: {too_many} for each of its tokens")
     else:
         more = f"in the next size {larger.tokens:,.0f} tokens for {larger.parameters:,} parameters"
         notes.append(f"{time_for}, and {more}")
