@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from samples import examples
 
 from chainrule.errors import ChainruleError, TextError
-from chainrule.text.vector_files import read_all_vectors, read_vectors, words_of_file, write_vectors
+from chainrule.text.vector_files import read_all_vectors, read_vectors, words_of_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,14 +82,6 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
 def test_a_file_without_any_word_of_the_vocabulary_is_read(tmp_path: Path) -> None:
     vectors = read(tmp_path, as_text(OTHERS, header=True))
     assert (vectors.ids.size, vectors.rows.shape) == (0, (0, 3))
-
-
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    rows = np.random.default_rng(1).standard_normal((len(TOKENS), 5)).astype(np.float32)
-    for name in ("a.vec", "a.vec.gz"):
-        write_vectors(tmp_path / name, TOKENS, rows)
-        vectors = read_vectors(str(tmp_path / name), TOKENS)
-        np.testing.assert_array_equal(vectors.rows[np.argsort(vectors.ids)], rows)
 
 
 @pytest.mark.parametrize("end", [b"", b"zebra 3 3 3\nzebra 1 1 1\n"])

@@ -13,11 +13,10 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, takewhile
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chainrule.base.files import compressing, replace_file
 from chainrule.base.progress import Progress, silent
 from chainrule.errors import TextError
 from chainrule.text.corpus.streams import file_size, open_stream
@@ -26,14 +25,12 @@ from chainrule.text.tokenization.splitters import JOINER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from jaxtyping import Float32, Int64
     from numpy import ndarray
 
     from chainrule.text.corpus.streams import ByteStream
 
-FileLayout = Literal["word2vec", "binary", "glove"]
 _MAX_WIDTH = 1 << 16  # dimensions of a vector
 _BATCH = 1 << 20  # bytes read at a time; no line is longer
 _REPORT_EVERY = 1 << 12  # rows
@@ -126,30 +123,6 @@ def words_of_file(name: str, progress: Progress = silent) -> list[bytes]:
     """
     with _opened(name, "reading words", progress) as (_, rows_of_file):
         return list(dict.fromkeys(row.word for row in rows_of_file))
-
-
-def write_vectors(
-    path: Path,
-    tokens: Sequence[bytes],
-    rows: Float32[ndarray, "V D"],
-    progress: Progress = silent,
-    *,
-    layout: FileLayout = "word2vec",
-) -> None:
-    """Write word2vec's text format, its binary one, or GloVe's, compressed according to the suffix.
-
-    Raises OutputError.
-    """
-    with replace_file(path) as raw, compressing(raw, path) as file:
-        if layout != "glove":
-            file.write(b"%d %d\n" % rows.shape)
-        for i, (token, row) in enumerate(zip(tokens, rows, strict=True)):
-            if i % _REPORT_EVERY == 0:
-                progress("writing word vectors", i, len(tokens))
-            if layout == "binary":
-                file.write(token + b" " + row.astype("<f4").tobytes() + b"\n")
-            else:
-                file.write(b"%s %s\n" % (token, " ".join(map(str, row)).encode()))
 
 
 @contextmanager

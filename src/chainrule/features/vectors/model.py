@@ -29,6 +29,7 @@ from chainrule.features.vectors.learning.fasttext import (
     write_fasttext,
 )
 from chainrule.features.vectors.learning.intrinsic import Rule, answers, best
+from chainrule.features.vectors.writing import FileLayout, write_vectors
 from chainrule.models.any_model import AnyModel
 from chainrule.models.files.model_card import model_card
 from chainrule.models.files.opening import load
@@ -44,7 +45,7 @@ from chainrule.text.tokenization.splitters import splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
-from chainrule.text.vector_files import FileLayout, read_all_vectors, write_vectors
+from chainrule.text.vector_files import read_all_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

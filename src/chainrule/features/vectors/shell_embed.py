@@ -164,7 +164,7 @@ def _note_precision(model: EmbeddingModel) -> None:
 
 def _write_vocabulary(model: EmbeddingModel, output: Path, progress: Progress) -> None:
     """Write the vectors of the vocabulary. Raises OutputError, SettingError."""
-    from chainrule.text.vector_files import write_vectors
+    from chainrule.features.vectors.writing import write_vectors
 
     write_vectors(output, model.tokenizer.vocabulary.tokens(), model.embedder.static_vectors(), progress)
 
