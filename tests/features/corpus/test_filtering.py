@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 import pytest
 
 import chainrule
 from chainrule.errors import TextError
 from chainrule.features.corpus.filter import ScoreFile, choose_documents, document_scores, score_blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LINES = ["a b a", "b", "", "zz a", "b b b a"]
 
@@ -54,3 +61,18 @@ def test_a_text_that_changed_since_it_was_scored_is_an_error(models, lines: list
         list(score_blocks(chainrule.Lines(LINES), scores, models[0]))
         with pytest.raises(TextError, match="has changed since it was scored"):
             list(choose_documents(chainrule.Lines(lines), scores, scores.lowest(2)))
+
+
+@pytest.mark.parametrize("target", [".jsonl", ".csv", ".tsv", ".parquet"])
+def test_records_that_are_kept_are_whole(target: str, tmp_path: Path) -> None:
+    rows = [{"id": i, "text": f'a "b" {i}', "by": f"x, {i}", "rate": i / 4} for i in range(30)]
+    source, output = tmp_path / "a.jsonl", tmp_path / f"kept{target}"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    corpus = chainrule.Corpus.of(source)
+    model = chainrule.train(chainrule.Lines([str(row["text"]) for row in rows]), chainrule.NGramConfig(order=2))
+    kept = chainrule.filter(corpus, model, keep=0.5, output=output)
+    read = {".jsonl": partial(pandas.read_json, lines=True), ".parquet": pandas.read_parquet}
+    found = read.get(target, partial(pandas.read_csv, sep=None, engine="python"))(output).to_dict("records")
+    assert [row["text"] for row in found] == chainrule.filter(corpus, model, keep=0.5).texts
+    assert all(row == rows[row["id"]] for row in found)
+    assert len(found) == kept.kept == 15
