@@ -33,6 +33,30 @@ def test_a_model_put_together_again_is_the_same(name: str) -> None:
     assert {str(array.dtype) for array in arrays.values()} <= {"float32", "int64"}
 
 
+def test_small_arrays_begin_where_torch_s_do_and_large_ones_are_not_copied() -> None:
+    """Elsewhere, some processors add up in another order, so that a loaded network would give other bits."""
+    config = RecurrentConfig(layers=1, width=320, context=8)
+    settings, arrays = taken(config)
+    moved = {name: elsewhere(array) for name, array in arrays.items()}
+    network = from_state(settings, moved, VOCABULARY_SIZE, [RecurrentConfig]).network
+    sizes = set()
+    for name, parameter in network.named_parameters():
+        is_small = parameter.nbytes <= 1 << 20
+        assert (parameter.data_ptr() % 64 == 0) == is_small, name
+        assert (parameter.data_ptr() == moved[name].ctypes.data) == (not is_small), name
+        sizes.add(is_small)
+    assert sizes == {True, False}
+
+
+def elsewhere(array: np.ndarray) -> np.ndarray:
+    """The same numbers, 4 bytes after where torch's arrays could begin."""
+    room = np.empty(array.nbytes + 128, np.uint8)
+    begin = -room.ctypes.data % 64 + 4
+    moved = room[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    return moved
+
+
 def test_tied_weights_are_there_once_and_stay_tied() -> None:
     settings, arrays = taken(small(MODERN, tied=True))
     assert "output.weight" not in arrays

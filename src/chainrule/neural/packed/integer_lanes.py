@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -214,16 +215,15 @@ def _dot_by_avx2(builder: Any, total: Any, weights: list[Any], numbers: list[Any
     """Add the products of pairs of bytes as int16, of as many words as int16 holds whatever the numbers are; nothing
     saturates.
     """
-    together = _LARGEST_PAIR // (2 * largest * _LARGEST_NUMBER)
     sums = []
-    if together:
-        for begin in range(0, len(weights), together):
-            sum_of_some = None
-            for pair in zip(weights[begin : begin + together], numbers[begin : begin + together], strict=True):
-                as_bytes = [builder.bitcast(part, _BYTES) for part in pair]
-                products = called(builder, "llvm.x86.avx2.pmadd.ub.sw", _WORDS, as_bytes)
-                sum_of_some = products if sum_of_some is None else builder.add(sum_of_some, products)
-            sums.append((sum_of_some, ir.Constant(_WORDS, [1] * LANES)))
+    if together := _LARGEST_PAIR // (2 * largest * _LARGEST_NUMBER):
+        ones = ir.Constant(_WORDS, [1] * LANES)
+        products = [
+            called(builder, "llvm.x86.avx2.pmadd.ub.sw", _WORDS, [builder.bitcast(part, _BYTES) for part in pair])
+            for pair in zip(weights, numbers, strict=True)
+        ]
+        parts = [products[begin : begin + together] for begin in range(0, len(products), together)]
+        sums = [(reduce(builder.add, part), ones) for part in parts]
     else:  # bytes of even places, then of odd ones, as int16
         eight, low = ir.Constant(_WORDS, [8] * LANES), ir.Constant(_WORDS, [0xFF] * LANES)
         for weight, number in zip(weights, numbers, strict=True):
