@@ -83,8 +83,7 @@ def compiled() -> Iterator[str]:
     """What the cache has, as lines of the record."""
     for name in (*kernels(), PRODUCTS):
         for arguments, *_ in named(name)[0]._cache._cache_file._load_index():
-            if name != PRODUCTS or all(kind.layout == "C" for kind in arguments):  # the others are for few forms
-                yield f"{name}({', '.join(map(written, arguments))},)"
+            yield f"{name}({', '.join(map(written, arguments))},)"
 
 
 if __name__ == "__main__":

@@ -301,7 +301,7 @@ def test_kernels_read_what_torch_reads(shape: str, monkeypatch: pytest.MonkeyPat
     model, texts = shaped(shape), [TEXT, np.array([5, 9, 2], np.int32), np.arange(3, 39, dtype=np.int32)]
     by_kernels = model.score(texts)
     assert model.network.encoder.packed is not None
-    monkeypatch.setattr("chainrule.neural.encoders.reading.packed_reader", lambda *_: None)
+    monkeypatch.setattr("chainrule.neural.encoders.reading.packed_reader", lambda *_, **__: None)
     for own, expected in zip(by_kernels, model.score(texts), strict=True):
         np.testing.assert_allclose(own, expected, atol=2e-2)  # where rounding of a vector falls on the other side
         assert np.abs(own - expected).mean() < 1e-3
@@ -321,6 +321,24 @@ def test_blocks_with_a_part_that_kernels_do_not_know_go_through_torch(newer: Any
     assert (packed_reader((block.for_kernels() for block in blocks), encoder.norm, None) is not None) == is_read
 
 
+@pytest.mark.parametrize("name", ["weight", "adapter"])
+def test_what_a_layer_is_given_within_a_text_is_noticed(name: str) -> None:
+    model = shaped("llama")
+    state = model.advance(model.start([TEXT]), TEXT[:1])
+    layer, reader = model.network.encoder.blocks[1].feed_forward.up, model.network.encoder.packed
+    assert reader.holds(is_step=True)
+    setattr(
+        layer, name, torch.nn.Parameter(layer.weight.clone(), requires_grad=False) if name == "weight" else Adapter()
+    )
+    assert not reader.holds(is_step=True)
+    model.advance(state, TEXT[1:2])
+    assert (model.network.encoder.packed is None) == (name == "adapter")
+
+
+class Adapter(torch.nn.Module):
+    is_on = False
+
+
 @pytest.mark.parametrize("gated", [False, True])
 @pytest.mark.parametrize("function", ACTIVATIONS)
 def test_activations_are_those_of_float64(function: Callable[[torch.Tensor], torch.Tensor], gated: bool) -> None:
@@ -330,7 +348,7 @@ def test_activations_are_those_of_float64(function: Callable[[torch.Tensor], tor
     expected = function(hidden[:, :96].double()) * (hidden[:, 96:].double() if gated else 1)
     out = Vectors.empty(2, 96)
     found = np.empty((2, 96), np.float32)
-    activate_and_quantise(hidden.numpy(), ACTIVATIONS[function], found, *out[1:])
+    activate_and_quantise(hidden.numpy(), ACTIVATIONS[function], found, *out)
     np.testing.assert_allclose(found, expected, atol=4e-6, rtol=1e-6)
 
 

@@ -109,6 +109,25 @@ def _array_at(_: Any, address: Any, size: Any, dtype: Any) -> Any:
 array_at: Callable[..., Any] = intrinsic(_array_at)
 
 
+def _call_at(_: Any, address: Any, arguments: Any) -> Any:
+    kinds = tuple(map(types.unliteral, arguments))
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        own, values = context.call_conv, cgutils.unpack_tuple(builder, given[1])  # type: ignore[no-untyped-call]
+        function = builder.inttoptr(given[0], own.get_function_type(types.none, kinds).as_pointer())
+        status, _ = own.call_function(builder, function, types.none, kinds, values)
+        with cgutils.if_unlikely(builder, status.is_error):  # type: ignore[no-untyped-call]
+            own.return_status_propagate(builder, status)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, arguments), generate
+
+
+# In a kernel, call_at(address, arguments) calls the kernel at what `jit.address_in_kernels` returned for arguments of
+# these types, a tuple; of arrays, only the types of numbers and the dimensions count. Nothing checks them.
+call_at: Callable[..., None] = intrinsic(_call_at)
+
+
 def c_call(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
     """Return a function of Python's interface for C, for kernels that run with the interpreter's lock."""
     return types.ExternalFunction(name, result(*arguments))

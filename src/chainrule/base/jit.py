@@ -91,11 +91,22 @@ def c_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 def address_of(compiled: Callable[..., Any], *examples: Any) -> int:
     """Return where C finds a `c_kernel`, for arguments of the examples' types."""
-    signature = tuple(map(numba.typeof, examples))
-    compiled.compile(signature)  # type: ignore[attr-defined]
-    own = compiled.overloads[signature]  # type: ignore[attr-defined]
+    own = _for_types_of(compiled, examples)
     address: int = own.library.get_pointer_to_function(own.fndesc.llvm_cfunc_wrapper_name)
     return address
+
+
+def address_in_kernels(compiled: Callable[..., Any], *examples: Any) -> int:
+    """Return where `call_at` finds a kernel that returns nothing, for arguments of the examples' types."""
+    own = _for_types_of(compiled, examples)
+    address: int = own.library.get_pointer_to_function(own.fndesc.llvm_func_name)
+    return address
+
+
+def _for_types_of(compiled: Any, examples: tuple[Any, ...]) -> Any:
+    signature = tuple(map(numba.typeof, examples))
+    compiled.compile(signature)
+    return compiled.overloads[signature]
 
 
 def use_parallel_threads(number: int) -> None:
@@ -243,9 +254,7 @@ def specialise(compiled: Callable[..., R], *examples: Any) -> Callable[..., R]:
 
     It takes positional arguments. Those that cannot be converted to these types raise TypeError.
     """
-    signature = tuple(map(numba.typeof, examples))
-    compiled.compile(signature)  # type: ignore[attr-defined]
-    entry: Callable[..., R] = compiled.overloads[signature].entry_point  # type: ignore[attr-defined]
+    entry: Callable[..., R] = _for_types_of(compiled, examples).entry_point
     return entry
 
 

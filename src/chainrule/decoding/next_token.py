@@ -82,6 +82,8 @@ def best_candidates(
         log_probs, tokens, weights = _top_allowed(model, state, k + _max_lowered(rules, histories), rules.banned)
         candidates = Candidates(tokens, log_probs, weights)
         _adjust(candidates, rules, histories)
+    if k == candidates.weights.shape[1] == 1:
+        return candidates
     order = np.argsort(-candidates.weights, axis=1, kind="stable")[:, :k]
     return Candidates(*(np.take_along_axis(part, order, axis=1) for part in candidates))
 

@@ -182,7 +182,7 @@ class TransformerReadings(nn.Module):
         if not is_in_blocks(self._block_of(0).attention.out.weight):  # found out sooner than by all parts of a block
             return None
         parts = (cast("BlockReadings", block).for_kernels() for block in self.blocks)
-        self.packed = packed_reader(parts, self.norm, self.packed)
+        self.packed = packed_reader(parts, self.norm, self.packed, is_step=x.shape[1] == 1)
         if self.packed is None:
             return None
         turned = [self._rotation_of(layer, rotations) for layer in range(self.layers)]

@@ -57,7 +57,8 @@ class Sinusoidal(nn.Module):
         """Return the vector of each position."""
         even = (self.width + 1) // 2 * 2
         base = 10_000.0 ** (even / max(even - 2, 1)) if self.inclusive else 10_000.0
-        angles = _angles(positions + self.offset, even, base)  # (B, T, D/2)
+        waves = _waves(positions.device, even, base)
+        angles = (positions + self.offset).to(waves.dtype).unsqueeze(-1) * waves  # (B, T, D/2)
         sines_and_cosines = torch.stack((angles.sin(), angles.cos()), -1 if self.interleaved else -2)
         return sines_and_cosines.flatten(-2)[..., : self.width].float()
 
@@ -96,10 +97,15 @@ class Rotary(nn.Module):
         """
         super().__init__()
         self.width, self.base, self.scaling, self.amplitude = width, base, scaling, amplitude
+        self.waves: Tensor | None = None  # radians a position, of a device; kept, since each step needs them
 
     def forward(self, positions: Int64[Tensor, "#B T"], like: Tensor) -> Rotation:
         """Return the rotation of each position, in the type of `like`."""
-        angles = _angles(positions, self.width, self.base, self.scaling).unsqueeze(2)  # (B, T, 1, d/2)
+        waves = self.waves
+        if waves is None or waves.device != positions.device:
+            waves = _waves(positions.device, self.width, self.base, self.scaling)
+            self.waves = None if torch.compiler.is_compiling() else waves
+        angles = (positions.to(waves.dtype).unsqueeze(-1) * waves).unsqueeze(2)  # (B, T, 1, d/2)
         cos, sin = angles.cos(), angles.sin()
         if self.amplitude != 1:
             cos, sin = cos * self.amplitude, sin * self.amplitude
@@ -169,18 +175,13 @@ def two_sided_buckets(distances: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*sha
     return distance_buckets(distances.abs(), half) + half * (distances < 0)
 
 
-def _angles(
-    positions: Int64[Tensor, "#B T"],
-    width: int,
-    base: float,
-    scaling: AngleScaling | None = None,
-) -> Float[Tensor, "#B T width/2"]:
-    """Return position * base^(-2i/width), in float64 where the device has it, so that large positions stay exact."""
-    kind = torch.float32 if positions.device.type == "mps" else torch.float64
-    waves = base ** (-torch.arange(0, width, 2, device=positions.device, dtype=kind) / width)
-    if scaling is not None:
-        waves = scaling(waves)
-    return positions.to(kind).unsqueeze(-1) * waves
+def _waves(
+    device: torch.device, width: int, base: float, scaling: AngleScaling | None = None
+) -> Float[Tensor, " width/2"]:
+    """Return base^(-2i/width), in float64 where the device has it, so that large positions stay exact."""
+    kind = torch.float32 if device.type == "mps" else torch.float64
+    waves = base ** (-torch.arange(0, width, 2, device=device, dtype=kind) / width)
+    return waves if scaling is None else scaling(waves)
 
 
 @torch.inference_mode()

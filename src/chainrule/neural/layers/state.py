@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtyping import Bool, Float, Int8, Int64, Shaped
+    from numpy import ndarray
 
 _LEAST = 64  # columns that a new store has room for, at least
 _FEW = 8  # spare columns after rows were selected
@@ -42,6 +43,7 @@ class _Store:
     layers: list[Tensor | None]  # keys and values of each layer, (B, K, capacity, 2d), or as `in_eight_bits` has them
     inputs: Tensor | None = None  # (B, capacity, D)
     written: int = 0  # columns, written by any state
+    arrays: dict[int, ndarray] = field(default_factory=dict)  # of layers that kernels read, views
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,13 @@ class Cache:
             )
             self.store.layers[layer] = buffer
         return buffer
+
+    def array(self, layer: int, heads: int, width: int) -> Shaped[ndarray, "B K capacity numbers"]:
+        """Return `buffer` of the processor for kernels."""
+        known = self.store.arrays.get(layer)
+        if known is None:
+            known = self.store.arrays[layer] = self.buffer(layer, heads, width).numpy()
+        return known
 
     @property
     def can_share(self) -> bool:

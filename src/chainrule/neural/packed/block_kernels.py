@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from chainrule.base.intrinsics import array_at, call_at
 from chainrule.base.jit import allocating_kernel, kernel, parallel_kernel, prange
 from chainrule.base.lanes import (
     LANES,
@@ -51,6 +52,10 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float32, Int8, Int32, Int64, UInt8
     from numpy import ndarray
+
+    # Of each part of a matrix its kernel's address, that of its groups, their number and bytes, and its first row.
+    Parts = Int64[ndarray, "parts 5"]
+    Vectors = tuple[Int8[ndarray, "N K"], Float32[ndarray, "N blocks"], Int32[ndarray, "N halves"]]  # by `quantise`
 
 BLOCK = 32  # numbers of a vector, and weights, that share a scale
 WORDS = 8  # of four numbers each, in a block
@@ -132,9 +137,10 @@ def quantise(
 
 
 def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
-    """Return multiply(weight, numbers, scales, sums, out): out[b, n] = weight[n] . vectors[b], of blocks of one form.
+    """Return multiply(weight, numbers, scales, sums, out, column): out[b, column + n] = weight[n] . vectors[b], of
+    blocks of one form.
 
-    numbers, scales, sums: as `quantise` gives them, four int8 numbers in an int32. out: (B, 16 G), float32.
+    numbers, scales, sums: as `quantise` gives them, four int8 numbers in an int32. out: (B, 16 G or more), float32.
     """
     low_bits, more_bits, offset, has_minima, per_head, halved = form
     head_bytes, small, is_super = form.head_bytes, LANES, form.blocks > 1
@@ -151,6 +157,7 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
         scales: Float32[ndarray, "B blocks"],
         sums: Int32[ndarray, "B halves"],
         out: Float32[ndarray, "B N"],
+        column: int,
     ) -> None:
         count, blocks = scales.shape
         firsts, shifts = np.empty((count, 2 * blocks), np.int32), np.empty((count, blocks), np.float32)
@@ -232,9 +239,33 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
                                 total = times_plus(minimum, spread(float_at(shifts, j, block)), total)
                             put_lanes(totals, j - first, 0, total)
                 for j in range(first, last):
-                    put_lanes(out, j, g * LANES, lanes_at(totals, j - first, 0))
+                    put_lanes(out, j, column + g * LANES, lanes_at(totals, j - first, 0))
 
     return multiply
+
+
+@kernel
+def add_to_rows(x: Float32[ndarray, "B N"], bias: Float32[ndarray, "1 N"]) -> None:
+    """Add a bias to each row of x, in place. N must be a multiple of LANES."""
+    for i in range(x.shape[0]):
+        for k in range(0, x.shape[1], LANES):
+            put_lanes(x, i, k, plus(lanes_at(x, i, k), lanes_at(bias, 0, k)))
+
+
+@allocating_kernel
+def multiply_parts(parts: Parts, vectors: Vectors, bias: Float32[ndarray, "1 N"], out: Float32[ndarray, "B N"]) -> None:
+    """Write the products of a matrix with vectors in eight bits, as `multiplication` does for each of its parts.
+
+    bias: what is added; none if it has no columns.
+    """
+    numbers, scales, sums = vectors
+    words = numbers.view(np.int32)
+    for part in range(parts.shape[0]):
+        address, groups, count, size, row = parts[part]
+        weight = array_at(groups, count * size, np.uint8).reshape(count, size)
+        call_at(address, (weight, words, scales, sums, out, row))
+    if bias.shape[1] > 0:
+        add_to_rows(out, bias)
 
 
 @kernel

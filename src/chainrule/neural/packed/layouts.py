@@ -15,20 +15,22 @@ from __future__ import annotations
 import math
 import threading
 import time
+from contextlib import nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import torch
 
 from chainrule.base.ahead import compile_ahead
-from chainrule.base.jit import use_parallel_threads
+from chainrule.base.jit import address_in_kernels, specialise, use_parallel_threads
 from chainrule.base.lanes import LANES as LANES  # rows of a group
 from chainrule.base.memory import zeros_side_by_side
 from chainrule.neural.packed.block_kernels import (
     BLOCK,
     Form,
     multiplication,
+    multiply_parts,
     put_integers,
     quantise,
     unpack_rows,
@@ -36,6 +38,7 @@ from chainrule.neural.packed.block_kernels import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from jaxtyping import Float, Float16, Float32, Int8, Int32, Int64, Shaped, UInt8
     from numpy import ndarray
@@ -58,7 +61,8 @@ HEAD, _MOST_PARTS = 64, 6
 _TOGETHER = 1 << 20  # weights that are packed at a time
 _HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 
-kernel_lock = threading.Lock()  # Numba's simplest threads may not be asked twice at once
+_NO_BIAS = np.empty((1, 0), np.float32)
+_lock = threading.Lock()  # Numba's simplest threads may not be asked twice at once
 
 
 BY_BITS = {4: "Q4_1", 5: "Q5_1", 6: "Q6_0", 8: "Q8_0"}  # the forms in which weights are quantised here
@@ -79,6 +83,14 @@ class Matrix(NamedTuple):
     rows: int
     columns: int
     parts: list[Part]
+
+    def table(self, threads: int) -> Int64[ndarray, "parts 5"]:
+        """Return what `multiply_parts` has to know, on one thread or on several. The parts must not be freed before."""
+        table, row = [], 0
+        for name, _, groups in self.parts:
+            table.append([_address(name, threads > 1), groups.ctypes.data, *groups.shape, row])
+            row += LANES * len(groups)
+        return np.array(table)
 
 
 def matrix_of(packed: UInt8[ndarray, " bytes"]) -> Matrix:
@@ -277,17 +289,17 @@ def _fields(form: Form) -> tuple[int, ...]:
 
 
 @cache
-def _multiply(name: str, parallel: bool) -> Callable[..., None]:
+def _address(name: str, parallel: bool) -> int:
     compile_ahead("packed")
-    return multiplication(FORMS[name], parallel=parallel)
+    vectors = Vectors.empty(1, BLOCK)
+    out, words = np.empty((1, LANES), np.float32), vectors.numbers.view(np.int32)
+    examples = np.empty((1, LANES), np.uint8), words, vectors.scales, vectors.sums, out, 0
+    return address_in_kernels(multiplication(FORMS[name], parallel=parallel), *examples)
 
 
 class Vectors(NamedTuple):
-    """Vectors in eight bits: integers, scales of blocks of 32, and the sums of integers of blocks of 16. words: the
-    same integers, four in each.
-    """
+    """Vectors in eight bits: integers, scales of blocks of 32, and the sums of integers of blocks of 16."""
 
-    words: Int32[ndarray, "B words"]
     numbers: Int8[ndarray, "B K"]
     scales: Float32[ndarray, "B blocks"]
     sums: Int32[ndarray, "B halves"]
@@ -295,40 +307,21 @@ class Vectors(NamedTuple):
     @classmethod
     def empty(cls, count: int, width: int) -> Self:
         blocks = width // BLOCK
-        numbers = np.empty((count, width), np.int8)
-        return cls(
-            numbers.view(np.int32),
-            numbers,
-            np.empty((count, blocks), np.float32),
-            np.empty((count, 2 * blocks), np.int32),
-        )
+        scales, sums = np.empty((count, blocks), np.float32), np.empty((count, 2 * blocks), np.int32)
+        return cls(np.empty((count, width), np.int8), scales, sums)
 
 
-class Multiplication:
-    """The products of one matrix with vectors, the same bits on any number of threads."""
+@cache
+def _multiplier() -> Callable[..., None]:
+    return specialise(multiply_parts, np.empty((1, 5), np.int64), tuple(Vectors.empty(1, BLOCK)), _NO_BIAS, _NO_BIAS)
 
-    def __init__(self, matrix: Matrix) -> None:
-        """Prepare the parts of the matrix, which must not be freed before."""
-        self.rows, self.columns = matrix.rows, matrix.columns
-        self.padded_rows = LANES * sum(len(part.groups) for part in matrix.parts)
-        self._is_whole = len(matrix.parts) == 1
-        self._on_one = _multiply(matrix.parts[0].name, parallel=False)
-        self._parts, column = [], 0
-        for part in matrix.parts:
-            end = column + LANES * len(part.groups)
-            self._parts.append((_multiply(part.name, parallel=True), part.groups, slice(column, end)))
-            column = end
 
-    def __call__(self, vectors: Vectors, threads: int, out: Float32[ndarray, "B padded"]) -> None:
-        """Write the products of all rows, with zeros for those that fill up the last group."""
-        words, _, scales, sums = vectors
-        if threads == 1 and self._is_whole:
-            self._on_one(self._parts[0][1], words, scales, sums, out)
-            return
-        with kernel_lock:
-            use_parallel_threads(threads)
-            for multiply, groups, columns in self._parts:
-                multiply(groups, words, scales, sums, out if self._is_whole else out[:, columns])
+def lock_of_kernels(threads: int) -> AbstractContextManager[Any]:
+    """Let kernels of the calling thread run on so many threads; return what it has to enter for that: one at a time."""
+    if threads == 1:
+        return nullcontext()
+    use_parallel_threads(threads)
+    return _lock
 
 
 class _Steps:
@@ -340,26 +333,31 @@ class _Steps:
     def __init__(self) -> None:
         self._seconds = {False: math.inf, True: math.inf}  # of a step, by whether it ran on all threads
         self._since = 0.0  # seconds of steps since the other way was tried
-        self._is_on_all, self._began = True, 0.0
+        self._is_on_all, self._is_timed, self._began = True, False, 0.0
 
-    def begin(self, count: int) -> int:
-        """Return the number for a step with that many vectors, which begins now."""
-        self._began = 0.0
-        if torch.get_num_threads() > 1 and count <= _FEW:
+    def choose(self, count: int) -> int:
+        """Return the number for the step with that many vectors that comes next."""
+        self._began, self._is_timed = 0.0, torch.get_num_threads() > 1 and count <= _FEW
+        if self._is_timed:
             best = self._seconds[True] <= self._seconds[False]
             other = self._seconds[not best]
             is_due = other == math.inf or self._since * _SHARE > other
             self._is_on_all = best != is_due
             self._since = 0.0 if is_due else self._since
-            self._began = time.perf_counter()
         return self.threads(count)
+
+    def begin(self) -> None:
+        """Say that the step begins now, and its kernels are loaded."""
+        self._began = time.perf_counter() if self._is_timed else 0.0
 
     def end(self) -> None:
         """Say that the step has ended."""
         if self._began:
             seconds = time.perf_counter() - self._began
             self._since += seconds
-            self._seconds[self._is_on_all] = seconds
+            known = self._seconds[self._is_on_all]
+            is_faster = seconds < known  # slower ones count a quarter, since most of them were disturbed for a moment
+            self._seconds[self._is_on_all] = seconds if is_faster else known + (seconds - known) / _DISTURBED
             self._began = 0.0
 
     def threads(self, count: int) -> int:
@@ -368,7 +366,7 @@ class _Steps:
         return threads if count > _FEW or self._is_on_all else 1
 
 
-_FEW, _SHARE = 8, 0.05  # vectors of a step; of the time, that trials may cost
+_FEW, _SHARE, _DISTURBED = 8, 0.05, 4  # vectors of a step; of the time, that trials may cost
 steps = _Steps()
 
 
@@ -379,11 +377,11 @@ def product(
     matrix = matrix_of(packed.detach().numpy())
     given = x.detach().reshape(-1, matrix.columns).contiguous().numpy()
     vectors = Vectors.empty(*given.shape)
-    quantise(given, *vectors[1:])
-    multiply = Multiplication(matrix)
-    out = np.empty((len(given), multiply.padded_rows), np.float32)
-    threads = torch.get_num_threads()
-    multiply(vectors, steps.threads(len(given)), out)
+    quantise(given, *vectors)
+    out = np.empty((len(given), LANES * sum(len(part.groups) for part in matrix.parts)), np.float32)
+    threads, used = torch.get_num_threads(), steps.threads(len(given))
+    with lock_of_kernels(used):
+        _multiplier()(matrix.table(used), tuple(vectors), _NO_BIAS, out)
     if torch.get_num_threads() != threads:  # where both share an OpenMP, Numba's first launch sets torch's number, too
         torch.set_num_threads(threads)
     out = out[:, : matrix.rows]

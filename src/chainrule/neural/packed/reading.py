@@ -10,6 +10,7 @@ or two, since a step of one token otherwise spends two thirds of its time in cal
 from __future__ import annotations
 
 import math
+from functools import cache
 from itertools import chain, repeat
 from operator import contains
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
@@ -17,38 +18,35 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
-from chainrule.base.jit import use_parallel_threads
+from chainrule.base.ahead import compile_ahead
+from chainrule.base.jit import address_in_kernels, specialise
 from chainrule.base.lanes import LANES
 from chainrule.neural.layers.basic import FeedForward, NormFromOne, gelu, relu_squared
 from chainrule.neural.layers.matrix_products import is_in_blocks, packed_width, scales_of
 from chainrule.neural.packed.attention_kernels import attend, attend_on_threads
-from chainrule.neural.packed.block_kernels import quantise
-from chainrule.neural.packed.layouts import Multiplication, Vectors, kernel_lock, matrix_of, steps
+from chainrule.neural.packed.layouts import Matrix, lock_of_kernels, matrix_of, steps
 from chainrule.neural.packed.reading_kernels import (
     EXACT_GELU,
     GELU,
     RELU,
     SILU,
     SQUARED_RELU,
-    activate_and_quantise,
     add_and_layer_norm,
     add_and_norm,
-    add_and_quantise,
-    add_to_rows,
-    layer_norm_and_quantise,
-    norm_and_quantise,
-    norm_heads,
-    norm_joint_heads,
-    norm_rows,
-    rotate_heads,
+    read_layer,
+    room_of_layer,
     store,
     store_in_eight_bits,
     widen_keys,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from jaxtyping import Float, Float32, Int64
     from numpy import ndarray
@@ -59,7 +57,8 @@ if TYPE_CHECKING:
     from chainrule.neural.layers.state import Cache
 
 ACTIVATIONS = {F.silu: SILU, gelu: GELU, F.gelu: EXACT_GELU, F.relu: RELU, relu_squared: SQUARED_RELU}
-_MANY = 1 << 16  # scores, from which on attention runs on several threads
+_NO_ROWS = np.empty((0, 0), np.float32)
+_MANY = 1 << 9  # scores, from which on attention runs on several threads
 _WIDENED_FROM = 8  # queries of a row, from which on keys in eight bits are widened for all of them together
 
 
@@ -101,30 +100,14 @@ class BlockParts(NamedTuple):
         return attention.query_key_value, attention.out, layer.up, layer.down
 
 
-class _Product(NamedTuple):
-    """A product of a block, and what is added to it."""
-
-    multiply: Multiplication
-    bias: Float32[ndarray, "1 N"] | None
-
-    def __call__(self, vectors: Vectors, threads: int, out: Float32[ndarray, "B padded"]) -> None:
-        self.multiply(vectors, threads, out)
-        if self.bias is not None:
-            add_to_rows(out, self.bias)
-
-
 class _Weights(NamedTuple):
-    """Those of a block. before, after: gains of the norms before and after each sub-layer. of_heads: gains of queries
-    and keys, (H+K, d), or in one row.
+    """Those of a block. gains: of the norms before and after each sub-layer, (1, D) or (2, D), then those of queries
+    and keys, (H+K, d), or in one row; without rows, there is none.
     """
 
-    before: list[Float32[ndarray, "1 D"] | Float32[ndarray, "2 D"]]
-    after: list[Float32[ndarray, "1 D"]]
-    query_key_value: _Product
-    of_heads: Float32[ndarray, "H+K d"] | Float32[ndarray, "1 numbers"] | None
-    out: _Product
-    up: _Product
-    down: _Product
+    products: list[Matrix]  # of queries, keys and values, of what attention gives, up, down
+    biases: tuple[Float32[ndarray, "1 rows"], ...]
+    gains: tuple[Float32[ndarray, "rows D"], ...]
 
 
 class PackedReader:
@@ -135,32 +118,23 @@ class PackedReader:
         modules = _modules(blocks, norm)
         self._places, self._beside = [part._parameters for part in modules], [part._modules for part in modules]
         self._tensors = [*chain.from_iterable(map(dict.values, self._places))]  # kept, so that no other has their ids
-        self._ids = [*map(id, self._tensors)]
-        self.layers = [
-            _Weights(
-                [_gain(part) for part in block.norms],
-                [_gain(part) for part in block.norms_after],
-                _product(block.attention.query_key_value),
-                _head_gains(block) if block.attention.normed else None,
-                _product(block.attention.out),
-                _product(block.feed_forward.up),
-                _product(block.feed_forward.down),
-            )
-            for block in blocks
-        ]
-        self.last = _gain(norm)
-        self.epsilon = _epsilon(norm)
+        self._ids, self._seen = [*map(id, self._tensors)], -1
+        self._weights = [*map(_weights, blocks)]
+        self._layers: dict[bool, list[tuple[tuple[ndarray, ...], ...]]] = {}  # by whether they are read on threads
+        self._last, self._epsilon = _gain(norm), _epsilon(norm)
         first, attention = blocks[0], blocks[0].attention
-        self.heads, self.key_heads, self.width = attention.heads, attention.key_heads, attention.head_width
-        self.scale = (1.0 if first.factor is None else first.factor) / math.sqrt(self.width)
-        self.cap = 0.0 if first.cap is None else first.cap
-        self.head_epsilon = torch.finfo(torch.float32).eps if attention.epsilon is None else attention.epsilon
-        self.is_joint, self.is_parallel = first.joint, first.parallel
-        self.activation = ACTIVATIONS[first.feed_forward.activation]
-        is_layer = isinstance(norm, torch.nn.LayerNorm)
-        self.add_and_norm = add_and_layer_norm if is_layer else add_and_norm
-        self.norm_and_quantise = layer_norm_and_quantise if is_layer else norm_and_quantise
-        self.share = None if first.scale == 1 else np.float32(first.scale)  # of sub-layers in what is added
+        self.key_heads, self.width = attention.key_heads, attention.head_width
+        self._heads = attention.heads
+        query_key_value, out, up, down = self._weights[0].products
+        self._room = room_of_layer(out.rows, out.columns, query_key_value.rows, down.columns, up.rows)
+        kind = ACTIVATIONS[first.feed_forward.activation]
+        sizes = attention.heads, attention.key_heads, attention.head_width, down.columns, up.rows, kind
+        self._sizes = (*sizes, int(first.joint), int(first.parallel))
+        scale = (1.0 if first.factor is None else first.factor) / math.sqrt(self.width)
+        head_epsilon = torch.finfo(torch.float32).eps if attention.epsilon is None else attention.epsilon
+        cap = 0.0 if first.cap is None else first.cap
+        self._factors = self._epsilon, head_epsilon, scale, cap, float(first.scale)
+        self._add_and_norm = add_and_layer_norm if isinstance(norm, torch.nn.LayerNorm) else add_and_norm
 
     def __call__(
         self,
@@ -185,77 +159,68 @@ class PackedReader:
             return None
         count = rows * length
         summed = x.reshape(count, width).clone().numpy()  # the residual stream
-        threads = steps.begin(count)
-        first = self.layers[0]
-        normed, added = np.empty_like(summed), np.zeros((count, first.out.multiply.padded_rows), np.float32)
-        fed = np.empty_like(added) if self.is_parallel else added
-        nothing = np.zeros_like(added) if self.is_parallel else added
-        attended = np.empty((count, self.heads * self.width), np.float32)
-        gated = np.empty((count, first.down.multiply.columns), np.float32)
-        of_heads = np.empty((count, first.query_key_value.multiply.padded_rows), np.float32)
-        heads = of_heads.reshape(count, -1, self.width)
-        hidden = np.empty((count, first.up.multiply.padded_rows), np.float32)
-        narrow, middle, wide = (Vectors.empty(*part.shape) for part in (normed, attended, gated))
+        added, room = np.zeros_like(summed), np.empty(count * self._room, np.float32)
+        threads = steps.choose(count)
         keys = _KeyValues(self, rows, length, cache, cache_bits)
-        shifted = [[part + keys.shift for part in visible or ()] for visible in ranges]
-        for layer, weights in enumerate(self.layers):
-            self._prepare(summed, added, weights.before[:1], normed, narrow)
-            weights.query_key_value(narrow, threads, of_heads)
-            if weights.of_heads is not None and self.is_joint:
-                norm_joint_heads(of_heads, weights.of_heads, self.heads * self.width, self.head_epsilon)
-            elif weights.of_heads is not None:
-                norm_heads(heads, weights.of_heads, self.head_epsilon)
-            if (angle := angles[layer]) is not None:
-                rotate_heads(heads, self.heads + self.key_heads, *angle)
-            visible, scales = keys.store(layer, heads)
-            begins, ends = shifted[kinds[layer]]
-            if threads > 1 and count * self.heads * (columns - begin) > _MANY:
-                with kernel_lock:
-                    use_parallel_threads(threads)
-                    attend_on_threads(heads, visible, scales, begins, ends, self.scale, self.cap, attended)
-            else:
-                attend(heads, visible, scales, begins, ends, self.scale, self.cap, attended)
-            quantise(attended, *middle[1:])
-            weights.out(middle, threads, added)
-            if weights.after:
-                norm_rows(added, weights.after[0], self.epsilon)
-            if self.share is not None:
-                added *= self.share
-            if not self.is_parallel:
-                self._prepare(summed, added, weights.before[1:], normed, narrow)
-            elif len(weights.before) == 2:
-                self._prepare(summed, nothing, weights.before[1:], normed, narrow)
-            weights.up(narrow, threads, hidden)
-            activate_and_quantise(hidden, self.activation, gated, *wide[1:])
-            weights.down(wide, threads, fed)
-            if weights.after:
-                norm_rows(fed, weights.after[1], self.epsilon)
-            if self.share is not None:
-                fed *= self.share
-            if self.is_parallel:
-                added += fed
-        self.add_and_norm(summed, added, self.last, self.epsilon, normed)
+        shifted = [tuple(part + keys.shift for part in visible or ()) for visible in ranges]
+        is_long = threads > 1 and count * self._heads * (columns - begin) > _MANY
+        addresses = _addresses(cache_bits is not None, keys.wide.shape[2] > 0, is_long)
+        read, sizes = _layer_reader(cache_bits is not None), (*self._sizes, columns - length, begin)
+        layers, lock = self._layers_on(threads), lock_of_kernels(threads)
+        steps.begin()
+        for layer, weights in enumerate(layers):
+            with lock:
+                read(
+                    summed,
+                    added,
+                    room,
+                    *weights,
+                    angles[layer],
+                    *keys.of(layer),
+                    keys.wide,
+                    shifted[kinds[layer]],
+                    addresses,
+                    sizes,
+                    self._factors,
+                )
+        normed = np.empty_like(summed)
+        self._add_and_norm(summed, added, self._last, self._epsilon, normed)
         steps.end()
         return torch.from_numpy(normed).view(rows, length, width)
 
-    def _prepare(
-        self,
-        summed: Float32[ndarray, "N D"],
-        added: Float32[ndarray, "N D"],
-        gains: Sequence[ndarray],
-        normed: Float32[ndarray, "N D"],
-        out: Vectors,
-    ) -> None:
-        """Add to the residual stream; out: what a sub-layer's first product reads. gains: of one norm, or none."""
-        if gains:
-            self.norm_and_quantise(summed, added, gains[0], self.epsilon, normed, *out[1:])
-        else:
-            add_and_quantise(summed, added, *out[1:])
+    def _layers_on(self, threads: int) -> list[tuple[tuple[ndarray, ...], ...]]:
+        """Return what the kernel reads of each layer, on one thread or on several."""
+        known = self._layers.get(threads > 1)
+        if known is None:
+            known = [
+                (tuple(matrix.table(threads) for matrix in weights.products), weights.biases, weights.gains)
+                for weights in self._weights
+            ]
+            self._layers[threads > 1] = known
+        return known
 
-    def holds(self) -> bool:
-        """Return whether the blocks still have the weights with which this was made, and no adapters."""
-        ids = map(id, chain.from_iterable(map(dict.values, self._places)))  # at each step, so without a loop in Python
-        return [*ids] == self._ids and not any(map(contains, self._beside, repeat("adapter")))
+    def holds(self, *, is_step: bool) -> bool:
+        """Return whether the blocks still have the weights with which this was made, and no adapters.
+
+        is_step: it only goes on in texts that it has begun to read, so that what no module was given is taken as held.
+        """
+        if is_step and self._seen == _registrations[0]:
+            return True
+        ids = map(id, chain.from_iterable(map(dict.values, self._places)))
+        holds = [*ids] == self._ids and not any(map(contains, self._beside, repeat("adapter")))
+        self._seen = _registrations[0] if holds else -1
+        return holds
+
+
+_registrations = [0]  # of parameters and parts, in any module
+
+
+def _count_registration(*_: object) -> None:
+    _registrations[0] += 1
+
+
+register_module_parameter_registration_hook(_count_registration)
+register_module_module_registration_hook(_count_registration)
 
 
 class _KeyValues:
@@ -266,40 +231,68 @@ class _KeyValues:
         self._shape, self._length = (rows, reader.key_heads, self._columns - self._begin), length
         self._width, self._cache, self._bits = 2 * reader.width, cache, bits
         self._own: ndarray | None = None  # where there is no cache
-        self._wide: Float32[ndarray, "B K S 2d"] | None = None
-        self._is_widened = bits is not None and length >= _WIDENED_FROM
-        self.shift = 0 if self._is_widened else self._begin  # of the columns in what attention reads
+        is_widened = bits is not None and length >= _WIDENED_FROM
+        shape = (*self._shape, self._width) if is_widened else (0, 0, 0, 0)
+        self.wide: Float32[ndarray, "B K S 2d"] = np.empty(shape, np.float32)  # where keys are widened
+        self.shift = 0 if is_widened else self._begin  # of the columns in what attention reads
 
-    def store(self, layer: int, heads: Float32[ndarray, "N H+2K d"]) -> tuple[ndarray, ndarray]:
-        """Write those of a layer; return what attention reads, and its scales."""
+    def of(self, layer: int) -> tuple[ndarray, ndarray]:
+        """Return those of a layer, where this reading writes its own, and their scales."""
         if self._cache is not None:
-            keys = self._cache.buffer(layer, self._shape[1], self._width // 2).numpy()
+            keys = self._cache.array(layer, self._shape[1], self._width // 2)
         else:
             if self._own is None:
                 kind = (self._width, np.float32) if self._bits is None else (packed_width(self._width), np.int8)
                 self._own = np.empty((*self._shape, kind[0]), kind[1])
             keys = self._own
-        column = self._columns - self._length
-        if self._bits is None:
-            store(heads, keys, column)
-            return keys, keys
-        scales = scales_of(keys, self._width)
-        store_in_eight_bits(heads, keys, scales, column)
-        if not self._is_widened:
-            return keys, scales
-        if self._wide is None:
-            self._wide = np.empty((*self._shape, self._width), np.float32)
-        widen_keys(keys, scales, self._begin, self._wide)
-        return self._wide, self._wide
+        return keys, keys if self._bits is None else scales_of(keys, self._width)
+
+
+@cache
+def _addresses(in_eight_bits: bool, is_widened: bool, on_threads: bool) -> tuple[int, int, int]:
+    """Return those that `read_layer` needs: where keys are written, widened and read."""
+    heads, wide, (keys, scales) = (
+        np.empty((2, 2, 2), np.float32),
+        np.empty((2, 2, 2, 2), np.float32),
+        _keys(in_eight_bits),
+    )
+    places, out = np.empty(2, np.int64), np.empty((2, 2), np.float32)
+    seen = (wide, wide) if is_widened else (keys, scales)
+    return (
+        address_in_kernels(store_in_eight_bits if in_eight_bits else store, heads, keys, scales, 0),
+        address_in_kernels(widen_keys, keys, scales, 0, wide) if is_widened else 0,
+        address_in_kernels(attend_on_threads if on_threads else attend, heads, *seen, places, places, 1.0, 1.0, out),
+    )
+
+
+@cache
+def _layer_reader(in_eight_bits: bool) -> Callable[..., None]:
+    """Return `read_layer` for keys and values in eight bits, or in float32."""
+    compile_ahead("packed")
+    rows, places, wide = np.empty((2, 2), np.float32), np.empty(2, np.int64), np.empty((2, 2, 2, 2), np.float32)
+    weights = (np.empty((1, 5), np.int64),) * 4, (rows,) * 4, (rows,) * 5
+    sizes, factors = (0,) * 10, (1.0,) * 5
+    others = (rows, rows), *_keys(in_eight_bits), wide, (places, places), (0, 0, 0), sizes, factors
+    return specialise(read_layer, rows, rows, np.empty(2, np.float32), *weights, *others)
+
+
+def _keys(in_eight_bits: bool) -> tuple[ndarray, ndarray]:
+    """Return keys, and their scales, of the types that kernels get."""
+    wide = np.empty((2, 2, 2, 2), np.float32)
+    return (np.empty((2, 2, 2, 2), np.int8), wide[..., ::2]) if in_eight_bits else (wide, wide)
 
 
 def packed_reader(
-    blocks: Iterable[BlockParts | None], norm: torch.nn.Module | None, known: PackedReader | None
+    blocks: Iterable[BlockParts | None],
+    norm: torch.nn.Module | None,
+    known: PackedReader | None,
+    *,
+    is_step: bool = False,
 ) -> PackedReader | None:
     """Return a reader of the blocks; None where they are not plain, or not all packed. known: one that may still
-    hold.
+    hold. is_step: as for `PackedReader.holds`.
     """
-    if known is not None and known.holds():
+    if known is not None and known.holds(is_step=is_step):
         return known
     if norm is None:
         return None
@@ -336,9 +329,15 @@ def _modules(blocks: Sequence[BlockParts], norm: torch.nn.Module) -> list[torch.
     return modules
 
 
-def _product(linear: torch.nn.Linear) -> _Product:
-    multiply = Multiplication(matrix_of(linear.weight.detach().numpy()))
-    return _Product(multiply, None if linear.bias is None else linear.bias.detach().float().numpy()[None])
+def _weights(block: BlockParts) -> _Weights:
+    linears, none = block.linears(), _NO_ROWS
+    biases = (
+        np.empty((1, 0), np.float32) if part.bias is None else part.bias.detach().float().numpy()[None]
+        for part in linears
+    )
+    norms = [*map(_gain, block.norms), none, none][:2] + [*map(_gain, block.norms_after), none, none][:2]
+    products = [matrix_of(part.weight.detach().numpy()) for part in linears]
+    return _Weights(products, tuple(biases), (*norms, _head_gains(block) if block.attention.normed else none))
 
 
 _KNOWN_OF_LAYER = frozenset(["up", "down", "gated", "activation"])
@@ -406,9 +405,9 @@ def _epsilon(norm: torch.nn.Module) -> float:
 
 def _angles(
     rotations: Sequence[Rotation | None], rows: int, length: int
-) -> list[tuple[Float32[ndarray, "N half"], ...] | None]:
-    """Return the cosines and sines of each layer, by position."""
-    known: dict[int, tuple[ndarray, ...] | None] = {id(None): None}
+) -> list[tuple[Float32[ndarray, "N half"], ...]]:
+    """Return the cosines and sines of each layer, by position; without rows where nothing is rotated."""
+    known: dict[int, tuple[ndarray, ...]] = {id(None): (_NO_ROWS, _NO_ROWS)}
     for rotation in rotations:
         if rotation is not None and id(rotation) not in known:
             known[id(rotation)] = tuple(_by_position(part, rows, length) for part in rotation)
@@ -416,7 +415,7 @@ def _angles(
 
 
 def _by_position(part: Float[Tensor, "#B T 1 half"], rows: int, length: int) -> Float32[ndarray, "N half"]:
-    return part.expand(rows, length, 1, -1).reshape(rows * length, -1).contiguous().numpy()
+    return part.expand(rows, -1, -1, -1).reshape(rows * length, -1).numpy()
 
 
 def _ranges(

@@ -1,5 +1,8 @@
-"""What stands between the products of a Transformer in packed weights: norms, rotations, gates, keys and values.
+"""A layer of a Transformer in packed weights, and what stands in it between the products: norms, rotations, gates, keys
+and values.
 
+A step of one token otherwise spends more time in calls than in all but the products. What depends on the types of
+weights, keys and values is called at its address, and compiled by itself.
 Every sum has its order (`base.lanes`), and every query its own: so a hidden state depends neither on the processor, nor
 on threads, nor on how many tokens are read at once, nor on other rows.
 Legend: N positions of all rows, T of them in each row, D width, H heads, K heads of keys and values, d their width.
@@ -11,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.base.jit import kernel
+from chainrule.base.intrinsics import call_at
+from chainrule.base.jit import allocating_kernel, kernel
 from chainrule.base.lanes import (
     LANES,
     SCALED,
@@ -29,7 +33,7 @@ from chainrule.base.lanes import (
     total,
     weights_at,
 )
-from chainrule.neural.packed.block_kernels import quantise
+from chainrule.neural.packed.block_kernels import BLOCK, multiply_parts, quantise
 from chainrule.neural.packed.integer_lanes import (
     largest_bits,
     of_bits,
@@ -39,8 +43,10 @@ from chainrule.neural.packed.integer_lanes import (
 )
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Int8, Int32
+    from jaxtyping import Float32, Int8, Int32, Int64
     from numpy import ndarray
+
+    from chainrule.neural.packed.block_kernels import Parts, Vectors
 
 SILU, GELU, EXACT_GELU, RELU, SQUARED_RELU = range(5)
 _GELU = 1.5957691216057308  # 2 root(2 / pi)
@@ -105,53 +111,6 @@ def add_and_layer_norm(
 
 
 @kernel
-def norm_and_quantise(
-    x: Float32[ndarray, "N D"],
-    added: Float32[ndarray, "N D"],
-    gain: Float32[ndarray, "1 D"],
-    epsilon: float,
-    out: Float32[ndarray, "N D"],
-    numbers: Int8[ndarray, "N D"],
-    scales: Float32[ndarray, "N blocks"],
-    sums: Int32[ndarray, "N halves"],
-) -> None:
-    """Do the work of `add_and_norm`, then write the norm in eight bits."""
-    add_and_norm(x, added, gain, epsilon, out)
-    quantise(out, numbers, scales, sums)
-
-
-@kernel
-def layer_norm_and_quantise(
-    x: Float32[ndarray, "N D"],
-    added: Float32[ndarray, "N D"],
-    gains: Float32[ndarray, "2 D"],
-    epsilon: float,
-    out: Float32[ndarray, "N D"],
-    numbers: Int8[ndarray, "N D"],
-    scales: Float32[ndarray, "N blocks"],
-    sums: Int32[ndarray, "N halves"],
-) -> None:
-    """Do the work of `add_and_layer_norm`, then write the norm in eight bits."""
-    add_and_layer_norm(x, added, gains, epsilon, out)
-    quantise(out, numbers, scales, sums)
-
-
-@kernel
-def add_and_quantise(
-    x: Float32[ndarray, "N D"],
-    added: Float32[ndarray, "N D"],
-    numbers: Int8[ndarray, "N D"],
-    scales: Float32[ndarray, "N blocks"],
-    sums: Int32[ndarray, "N halves"],
-) -> None:
-    """Add to x, in place, then write x in eight bits."""
-    for i in range(x.shape[0]):
-        for k in range(0, x.shape[1], LANES):
-            put_lanes(x, i, k, plus(lanes_at(x, i, k), lanes_at(added, i, k)))
-    quantise(x, numbers, scales, sums)
-
-
-@kernel
 def norm_rows(x: Float32[ndarray, "N D"], gain: Float32[ndarray, "1 D"], epsilon: float) -> None:
     """Compute the RMSNorm of each row, in place. D must be a multiple of LANES."""
     for i in range(x.shape[0]):
@@ -202,14 +161,6 @@ def norm_joint_heads(
     for i in range(heads.shape[0]):
         _norm_row(heads, i, 0, queries, gains, 0, epsilon)
         _norm_row(heads, i, queries, gains.shape[1], gains, 0, epsilon)
-
-
-@kernel
-def add_to_rows(x: Float32[ndarray, "N D"], bias: Float32[ndarray, "1 D"]) -> None:
-    """Add a bias to each row of x, in place. D must be a multiple of LANES."""
-    for i in range(x.shape[0]):
-        for k in range(0, x.shape[1], LANES):
-            put_lanes(x, i, k, plus(lanes_at(x, i, k), lanes_at(bias, 0, k)))
 
 
 @kernel
@@ -282,8 +233,16 @@ def rotate_heads(
 
 
 @kernel
-def store(heads: Float32[ndarray, "N H+2K d"], keys: Float32[ndarray, "B K columns 2d"], column: int) -> None:
-    """Write keys and values from a column on. heads: of queries, keys and values."""
+def store(
+    heads: Float32[ndarray, "N H+2K d"],
+    keys: Float32[ndarray, "B K columns 2d"],
+    scales: ndarray,
+    column: int,
+) -> None:
+    """Write keys and values from a column on.
+
+    heads: of queries, keys and values. scales: those of keys in eight bits, not read here.
+    """
     key_heads, width = keys.shape[1], heads.shape[2]
     length, queries = heads.shape[0] // keys.shape[0], heads.shape[1] - 2 * key_heads
     for i in range(heads.shape[0]):
@@ -345,3 +304,147 @@ def widen_keys(
             for s in range(out.shape[2]):
                 for k in range(0, out.shape[3], LANES):
                     put_lanes(wide, s, k, weights_at(own, factors, begin + s, k))
+
+
+@allocating_kernel
+def _rows(room: Float32[ndarray, " numbers"], at: int, count: int, width: int) -> Float32[ndarray, "N width"]:
+    return room[at : at + count * width].reshape(count, width)
+
+
+@allocating_kernel
+def _vectors(room: Float32[ndarray, " numbers"], at: int, count: int, width: int) -> Vectors:
+    """Return room for vectors in eight bits: 11 of 32 of their numbers."""
+    scales = at + count * width // 4
+    sums = scales + count * width // BLOCK
+    numbers = room[at:scales].view(np.int8).reshape(count, width)
+    halves = room[sums : sums + 2 * (sums - scales)].view(np.int32)
+    return numbers, _rows(room, scales, count, width // BLOCK), halves.reshape(count, 2 * width // BLOCK)
+
+
+def room_of_layer(width: int, attended: int, of_heads: int, gated: int, hidden: int) -> int:
+    """Return the numbers of `room` that a position takes: the sums of the widths of what `read_layer` has there."""
+    most = max(attended, gated)
+    return 2 * width + most + of_heads + hidden + 11 * (width + most) // BLOCK
+
+
+@kernel
+def _add(x: Float32[ndarray, "N D"], added: Float32[ndarray, "N D"]) -> None:
+    for i in range(x.shape[0]):
+        for k in range(0, x.shape[1], LANES):
+            put_lanes(x, i, k, plus(lanes_at(x, i, k), lanes_at(added, i, k)))
+
+
+@kernel
+def _shrink(x: Float32[ndarray, "N D"], factor: float) -> None:
+    if factor != 1:
+        by = spread(np.float32(factor))
+        for i in range(x.shape[0]):
+            for k in range(0, x.shape[1], LANES):
+                put_lanes(x, i, k, times(lanes_at(x, i, k), by))
+
+
+@kernel
+def _prepare(
+    summed: Float32[ndarray, "N D"],
+    added: Float32[ndarray, "N D"],
+    gains: Float32[ndarray, "rows D"],
+    epsilon: float,
+    normed: Float32[ndarray, "N D"],
+    out: Vectors,
+) -> None:
+    """Add to the residual stream; out: what a sub-layer's first product reads.
+
+    gains: of one norm: one row of an RMSNorm, two of a LayerNorm; none without a norm.
+    """
+    if gains.shape[0] == 2:
+        add_and_layer_norm(summed, added, gains, epsilon, normed)
+        quantise(normed, out[0], out[1], out[2])
+    elif gains.shape[0] == 1:
+        add_and_norm(summed, added, gains, epsilon, normed)
+        quantise(normed, out[0], out[1], out[2])
+    else:
+        _add(summed, added)
+        quantise(summed, out[0], out[1], out[2])
+
+
+@allocating_kernel
+def read_layer(
+    summed: Float32[ndarray, "N D"],
+    added: Float32[ndarray, "N D"],
+    room: Float32[ndarray, " numbers"],
+    products: tuple[Parts, Parts, Parts, Parts],
+    biases: tuple[Float32[ndarray, "1 rows"], ...],
+    gains: tuple[Float32[ndarray, "rows D"], ...],
+    angles: tuple[Float32[ndarray, "N half"], Float32[ndarray, "N half"]],
+    keys: ndarray,
+    key_scales: ndarray,
+    wide: Float32[ndarray, "B K S 2d"],
+    ranges: tuple[Int64[ndarray, " N"], Int64[ndarray, " N"]],
+    addresses: tuple[int, int, int],
+    sizes: tuple[int, ...],
+    factors: tuple[float, ...],
+) -> None:
+    """Add what the layer before it adds to the residual stream; write what this layer adds.
+
+    room: `room_of_layer` for each position. products, biases: of queries, keys and values, of what attention gives, and
+    of the feed-forward layer up and down. gains: of the norms before the two sub-layers and after them, and of heads;
+    without rows where there is none. angles: cosines and sines; without rows, nothing is rotated. wide: where keys in
+    eight bits are widened, unless it has no columns. ranges: the first key that each query attends to, and the one
+    after the last. addresses: of `store` or `store_in_eight_bits`, `widen_keys`, `attend` or `attend_on_threads`.
+    sizes: H, K, d, the numbers that `down` reads and that `up` gives, the kind of the activation, whether heads are
+    normed together, whether the sub-layers stand side by side, the columns of the first key that is written and of the
+    first one that is seen. factors: what norms and those of heads add to variances, the scale and the cap of scores,
+    and what a sub-layer's result is multiplied by.
+    """
+    heads, key_heads, head_width, gated_width, hidden_width, kind, is_joint, is_parallel, column, begin = sizes
+    epsilon, head_epsilon, scale, cap, share = factors
+    before_attention, before_feed_forward, after_attention, after_feed_forward, of_heads = gains
+    count, width = summed.shape
+    inner, of_all = heads * head_width, (heads + 2 * key_heads) * head_width
+    most = max(inner, gated_width)
+    normed, fed = _rows(room, 0, count, width), _rows(room, count * width, count, width)
+    at = 2 * count * width
+    attended, gated = _rows(room, at, count, inner), _rows(room, at, count, gated_width)
+    at += count * most
+    turned, hidden = _rows(room, at, count, of_all), _rows(room, at + count * of_all, count, hidden_width)
+    at += count * (of_all + hidden_width)
+    narrow = _vectors(room, at, count, width)
+    at += 11 * count * width // BLOCK
+    middle, large = _vectors(room, at, count, inner), _vectors(room, at, count, gated_width)
+    by_head = turned.reshape(count, heads + 2 * key_heads, head_width)
+    if not is_parallel:
+        fed = added
+
+    _prepare(summed, added, before_attention, epsilon, normed, narrow)
+    multiply_parts(products[0], narrow, biases[0], turned)
+    if of_heads.shape[0] > 0 and is_joint:
+        norm_joint_heads(turned, of_heads, inner, head_epsilon)
+    elif of_heads.shape[0] > 0:
+        norm_heads(by_head, of_heads, head_epsilon)
+    if angles[0].shape[0] > 0:
+        rotate_heads(by_head, heads + key_heads, angles[0], angles[1])
+    call_at(addresses[0], (by_head, keys, key_scales, column))
+    if wide.shape[2] > 0:
+        call_at(addresses[1], (keys, key_scales, begin, wide))
+        call_at(addresses[2], (by_head, wide, wide, ranges[0], ranges[1], scale, cap, attended))
+    else:
+        call_at(addresses[2], (by_head, keys, key_scales, ranges[0], ranges[1], scale, cap, attended))
+    quantise(attended, middle[0], middle[1], middle[2])
+    multiply_parts(products[1], middle, biases[1], added)
+    if after_attention.shape[0] > 0:
+        norm_rows(added, after_attention, epsilon)
+    _shrink(added, share)
+
+    if not is_parallel:
+        _prepare(summed, added, before_feed_forward, epsilon, normed, narrow)
+    elif before_feed_forward.shape[0] > 0:
+        fed[:] = 0
+        _prepare(summed, fed, before_feed_forward, epsilon, normed, narrow)
+    multiply_parts(products[2], narrow, biases[2], hidden)
+    activate_and_quantise(hidden, kind, gated, large[0], large[1], large[2])
+    multiply_parts(products[3], large, biases[3], fed)
+    if after_feed_forward.shape[0] > 0:
+        norm_rows(fed, after_feed_forward, epsilon)
+    _shrink(fed, share)
+    if is_parallel:
+        _add(added, fed)
