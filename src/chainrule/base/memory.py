@@ -14,7 +14,7 @@ import threading
 import weakref
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, Union, overload
 
 from chainrule.errors import EstimationError, SettingError
 
@@ -142,29 +142,6 @@ class _SideBySide:
 
 
 zeros_side_by_side = _SideBySide()  # zeros_side_by_side(size): an array of uint8
-
-
-def release_mapped(array: ndarray) -> None:
-    """Give back the memory of a file's pages that an array views, which are read from the file again if need be.
-
-    For mappings that nobody writes to; anything else is left alone.
-    """
-    import mmap
-
-    import numpy as np
-
-    mapped: Any = array
-    while isinstance(mapped, np.ndarray):
-        mapped = mapped.base
-    mapped = mapped.obj if isinstance(mapped, memoryview) else mapped
-    if not (isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and array.flags.c_contiguous):
-        return
-    first = np.frombuffer(mapped, np.uint8, 1).ctypes.data
-    begin = array.ctypes.data - first
-    end = begin + array.nbytes
-    begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
-    if end > begin:
-        mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
 
 T = TypeVar("T")

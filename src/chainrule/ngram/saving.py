@@ -1,13 +1,12 @@
 """An n-gram model, whole or in shards, as settings and arrays for a model folder, and back.
 
-A shard holds the n-grams that begin with a range of words. Tables are cut into shards and put together again, shards
-are built from estimated n-grams, and n-grams are looked up in one shard, given with their contexts as rows of words.
+A shard holds the n-grams that begin with a range of words. Tables are cut into shards and put together again.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,13 +14,11 @@ from chainrule.errors import ModelFormatError, SettingError
 from chainrule.ngram.config import COMPACT, FAST, MAX_ORDER, SHARDS
 from chainrule.ngram.layouts import base_of, model_from_settings
 from chainrule.ngram.models.table_models import CompactNGramModel, NGramModel
-from chainrule.ngram.trie.query_kernels import NO_NODE, find_children
 from chainrule.ngram.trie.table import NODE, Records, Table, context_type, narrowest, table_from_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from jaxtyping import Float32, Int, Int32
     from numpy import ndarray
 
     from chainrule.base.progress import Progress
@@ -218,83 +215,3 @@ def from_state(
             f"the n-gram settings hold layout = {layout!r}; this version knows {FAST!r}, {COMPACT!r} and {SHARDS!r}"
         )
     return model_from_settings(settings, NGramModel(Table.from_arrays(sizes, arrays)))
-
-
-class EstimatedLevel(NamedTuple):
-    """The n-grams of an order that begin with a range of words. log_probs, log_backoffs: nats."""
-
-    children: Int[ndarray, " contexts"]  # how many follow each context
-    log_backoffs: Float32[ndarray, " contexts"]
-    words: Int32[ndarray, " ngrams"]
-    log_probs: Float32[ndarray, " ngrams"]
-
-
-class Piece(NamedTuple):
-    """The n-grams that begin with the words from `first` on; the first level has one context for each word."""
-
-    first: int
-    levels: Sequence[EstimatedLevel]  # from bigrams on
-
-
-def shard_of_pieces(
-    pieces: Sequence[Piece], log_probs: Float32[ndarray, " V"], log_backoffs: Float32[ndarray, " V"]
-) -> Table:
-    """Return the table of all unigrams, and of the longer n-grams of some `Piece`s, which are in order; as `shard_of`
-    cuts it.
-
-    log_probs, log_backoffs: those of all unigrams, in nats. There is at least one piece.
-    """
-    unigrams = log_probs.size
-    orders = range(len(pieces[0].levels))
-    sizes = (unigrams, *(sum(piece.levels[n].words.size for piece in pieces) for n in orders))
-    nodes = np.empty(1 + sum(sizes), NODE)
-    contexts = np.zeros(2 + sum(sizes[:-1]), context_type(narrowest(nodes.size)))
-    nodes["word"][: 1 + unigrams] = np.arange(-1, unigrams).clip(0)
-    nodes["log_prob"][: 1 + unigrams] = np.concatenate([[0], log_probs])
-    contexts["log_backoff"][1 : 1 + unigrams] = log_backoffs
-    children = np.zeros(unigrams, np.int64)
-    for piece in pieces:
-        following = piece.levels[0].children
-        children[piece.first : piece.first + following.size] = following
-    contexts["begin"][1 : 1 + unigrams] = 1 + unigrams + np.cumsum(children) - children
-    context = node = 1 + unigrams
-    for n in orders:
-        for piece in pieces:
-            level = piece.levels[n]
-            if n > 0:  # the contexts of bigrams are unigrams
-                inner = slice(context, context + level.children.size)
-                contexts["begin"][inner] = node + np.cumsum(level.children, dtype=np.int64) - level.children
-                contexts["log_backoff"][inner] = level.log_backoffs
-                context = inner.stop
-            own = slice(node, node + level.words.size)
-            nodes["word"][own], nodes["log_prob"][own] = level.words, level.log_probs
-            node = own.stop
-    contexts["begin"][0], contexts["begin"][-1] = 1, nodes.size
-    return table_from_records(sizes, Records(nodes, contexts), None)
-
-
-PADDING = -1  # a row ends before it
-
-
-def look_up_rows(shard: Table, rows: Int32[ndarray, "rows order"]) -> Float32[ndarray, "rows 2"]:
-    """Return, for each n-gram, its log-probability, NaN where the shard lacks it, and its context's log-backoff, or 0.
-
-    rows: at least one word each, below the vocabulary's size, the first in this shard's range; PADDING at the end.
-    """
-    lengths = np.count_nonzero(rows != PADDING, axis=1)
-    nodes = 1 + rows[:, 0].astype(np.int64)
-    backoffs = np.zeros(len(rows), np.float32)
-    inner, scratch = shard.log_backoffs.size, np.empty((5, len(rows) + 1), np.int64)
-    for n in range(2, rows.shape[1] + 1):
-        longer = lengths >= n
-        contexts = np.where(longer, nodes, NO_NODE)
-        last = (lengths == n) & (nodes != NO_NODE)
-        backoffs[last] = shard.log_backoffs[nodes[last]]
-        words = np.where(longer, rows[:, n - 1], 0).astype(np.int32)
-        children = np.empty(len(rows), np.int64)
-        find_children(shard.words, shard.begin, shard.slots, inner, contexts, words, scratch, children)
-        nodes = np.where(longer, children, nodes)
-    found = nodes != NO_NODE
-    log_probs = np.full(len(rows), np.nan, np.float32)
-    log_probs[found] = shard.log_probs[nodes[found]]
-    return np.stack([log_probs, backoffs], axis=1)

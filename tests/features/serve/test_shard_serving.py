@@ -16,8 +16,8 @@ import pytest
 import chainrule
 from chainrule.base.progress import silent
 from chainrule.errors import ServiceError, SettingError
-from chainrule.features.serve.shards import ERROR, ShardClient, ShardServer, open_shards
-from chainrule.ngram.saving import PADDING, shard_model
+from chainrule.features.serve.shards import ERROR, PADDING, ShardClient, ShardServer, open_shards
+from chainrule.ngram.saving import shard_model
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:

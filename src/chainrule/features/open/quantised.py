@@ -8,14 +8,14 @@ uint8 (experts, rows, blocks), exponents plus 127; unpacked, X is (experts, 32 b
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from chainrule.base.bfloat16 import BFLOAT16
-from chainrule.base.memory import release_mapped
 from chainrule.errors import ModelFormatError
 from chainrule.features.open.gguf.file import MXFP4_VALUES
 from chainrule.storage.config_json import CONFIG
@@ -244,3 +244,22 @@ def changed(change: Callable[[list[ndarray]], ndarray], matrices: Sequence[Store
         if is_same.all():
             return StoredMatrix(sources, all_rows[number - 1], is_transposed)
     return None
+
+
+def release_mapped(array: ndarray) -> None:
+    """Give back the memory of a file's pages that an array views, which are read from the file again if need be.
+
+    For mappings that nobody writes to; anything else is left alone.
+    """
+    mapped: Any = array
+    while isinstance(mapped, np.ndarray):
+        mapped = mapped.base
+    mapped = mapped.obj if isinstance(mapped, memoryview) else mapped
+    if not (isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and array.flags.c_contiguous):
+        return
+    first = np.frombuffer(mapped, np.uint8, 1).ctypes.data
+    begin = array.ctypes.data - first
+    end = begin + array.nbytes
+    begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
+    if end > begin:
+        mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)

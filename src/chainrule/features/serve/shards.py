@@ -23,7 +23,8 @@ from chainrule.base.options import takes
 from chainrule.errors import ModelFormatError, ServiceError, SettingError, prefix_errors
 from chainrule.features.serve.config import ShardOptions
 from chainrule.ngram.config import SHARDS
-from chainrule.ngram.saving import PADDING, file_of, index_of, look_up_rows, table_of_shard
+from chainrule.ngram.saving import file_of, index_of, table_of_shard
+from chainrule.ngram.trie.query_kernels import NO_NODE, find_children
 from chainrule.storage.config_json import read_config
 from chainrule.storage.model_folder import open_data_file
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from chainrule.ngram.trie.table import Table
 
+PADDING = -1  # a row ends before it
 ERROR = (1 << 32) - 1
 MAX_ROWS = 1 << 20  # of a request
 
@@ -378,3 +380,27 @@ class ShardClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def look_up_rows(shard: Table, rows: Int32[ndarray, "rows order"]) -> Float32[ndarray, "rows 2"]:
+    """Return, for each n-gram, its log-probability, NaN where the shard lacks it, and its context's log-backoff, or 0.
+
+    rows: at least one word each, below the vocabulary's size, the first in this shard's range; PADDING at the end.
+    """
+    lengths = np.count_nonzero(rows != PADDING, axis=1)
+    nodes = 1 + rows[:, 0].astype(np.int64)
+    backoffs = np.zeros(len(rows), np.float32)
+    inner, scratch = shard.log_backoffs.size, np.empty((5, len(rows) + 1), np.int64)
+    for n in range(2, rows.shape[1] + 1):
+        longer = lengths >= n
+        contexts = np.where(longer, nodes, NO_NODE)
+        last = (lengths == n) & (nodes != NO_NODE)
+        backoffs[last] = shard.log_backoffs[nodes[last]]
+        words = np.where(longer, rows[:, n - 1], 0).astype(np.int32)
+        children = np.empty(len(rows), np.int64)
+        find_children(shard.words, shard.begin, shard.slots, inner, contexts, words, scratch, children)
+        nodes = np.where(longer, children, nodes)
+    found = nodes != NO_NODE
+    log_probs = np.full(len(rows), np.nan, np.float32)
+    log_probs[found] = shard.log_probs[nodes[found]]
+    return np.stack([log_probs, backoffs], axis=1)

@@ -38,6 +38,7 @@ from chainrule.features.spark.by_level import (
     estimate_unigrams,
     uses_lower_order,
 )
+from chainrule.features.spark.pieces import EstimatedLevel, Piece, shard_of_pieces
 from chainrule.features.spark.sections import Level, Section, cut, merge, spans_of, starts, suffixes_of
 from chainrule.features.spark.transport import (
     CHUNKS,
@@ -61,7 +62,7 @@ from chainrule.ngram.estimation.discounting import CONTINUATION
 from chainrule.ngram.estimation.discounts import LARGEST_TALLIED, tally
 from chainrule.ngram.layouts import model_over
 from chainrule.ngram.models.sharded_model import ShardedModel
-from chainrule.ngram.saving import EstimatedLevel, Piece, edges_of, shard_of_pieces
+from chainrule.ngram.saving import edges_of
 from chainrule.ngram.training import record_of_estimates
 from chainrule.ngram.trie.table import Table
 from chainrule.protocol import BEGIN

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.base.files import compressing, replace_file
 from chainrule.base.options import takes
-from chainrule.base.scratch import token_counts
+from chainrule.base.scratch import parts_released, token_counts
 from chainrule.errors import OutputError, SettingError
 from chainrule.features.vectors.learning.config import CooccurrenceConfig
 from chainrule.features.vectors.learning.cooccurrence_kernels import UNIT
@@ -26,9 +26,10 @@ from chainrule.models.files.tokenizers import tokenize_source
 from chainrule.models.progress_line import ProgressOption, callback, showing, shows_progress
 from chainrule.models.run import ids_file
 from chainrule.text.corpus.corpus import source_of
-from chainrule.text.tokenization.build import keep_tokens, limit_vocabulary, listed_tokens, without_joiners
+from chainrule.text.tokenization.build import keep_tokens, limit_vocabulary, listed_tokens
 from chainrule.text.tokenization.config import LEARNED, as_config
-from chainrule.text.tokenization.splitters import Normaliser
+from chainrule.text.tokenization.splitters import JOINER, Normaliser
+from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 from chainrule.text.tokenization.vocabulary_kernels import FIRST_ORDINARY
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from chainrule.text.tokenization.tokenizer import Tokenizer
     from chainrule.text.tokenization.vocabulary import Markers
 
-_AT_ONCE = 1 << 18  # pairs
+_AT_ONCE, _BATCH = 1 << 18, 1 << 20  # pairs; tokens
 
 
 class CooccurrenceMatrix(NamedTuple):
@@ -150,7 +151,7 @@ def read_words(
         listed_tokens(tokenizer.vocabulary, Normaliser(tokenizer.normalise))  # raises errors before the work
     every_word = replace(tokenizer, min_count=1, vocabulary_size=None, vocabulary=None)
     learner, stream, *_ = tokenize_source(source, every_word, markers, progress, file=file)
-    learner, stream, *_ = limit_vocabulary(without_joiners(learner, stream), stream, tokenizer)
+    learner, stream, *_ = limit_vocabulary(_without_joiners(learner, stream), stream, tokenizer)
     tokens = learner.vocabulary.tokens()
     counts = token_counts(stream, len(tokens))
     order = FIRST_ORDINARY + np.argsort(-counts[FIRST_ORDINARY:], kind="stable")
@@ -181,3 +182,21 @@ def count_cooccurrences(options: CooccurrenceOptions) -> CooccurrenceMatrix:
         occurrences = np.bincount(stream, minlength=len(tokens))[FIRST_ORDINARY:].tolist()
     words = [token.decode(errors="replace") for token in tokens[FIRST_ORDINARY:]]
     return CooccurrenceMatrix(words, occurrences, counted, {**source.record, "counting": asdict(config)})
+
+
+def _without_joiners(tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> Tokenizer:
+    """Return the tokenizer with tokens as people write them, `,` for `￭,`, `,￭` and `￭,￭`; renumber the stream in
+    place.
+
+    For models that learn about words and never write a text: the white space between tokens is lost.
+    """
+    if tokenizer.name != "word":
+        return tokenizer
+    tokens, first, joiner = tokenizer.vocabulary.tokens(), len(MARKER_TOKENS), JOINER.encode()
+    merged: dict[bytes, int] = {}
+    numbers = np.arange(len(tokens), dtype=np.int32)  # the new id of each token
+    for i, token in enumerate(tokens[first:], first):
+        numbers[i] = merged.setdefault(token.removeprefix(joiner).removesuffix(joiner), first + len(merged))
+    for part in parts_released(stream, _BATCH):
+        part[:] = numbers[part]
+    return tokenizer.with_vocabulary(Vocabulary(list(merged)))

@@ -123,14 +123,12 @@ class PackedReader:
         self._layers: dict[bool, list[tuple[tuple[ndarray, ...], ...]]] = {}  # by whether they are read on threads
         self._last, self._epsilon = _gain(norm), _epsilon(norm)
         first, attention = blocks[0], blocks[0].attention
-        self.key_heads, self.width = attention.key_heads, attention.head_width
-        self._heads = attention.heads
         query_key_value, out, up, down = self._weights[0].products
         self._room = room_of_layer(out.rows, out.columns, query_key_value.rows, down.columns, up.rows)
         kind = ACTIVATIONS[first.feed_forward.activation]
         sizes = attention.heads, attention.key_heads, attention.head_width, down.columns, up.rows, kind
         self._sizes = (*sizes, int(first.joint), int(first.parallel))
-        scale = (1.0 if first.factor is None else first.factor) / math.sqrt(self.width)
+        scale = (1.0 if first.factor is None else first.factor) / math.sqrt(attention.head_width)
         head_epsilon = torch.finfo(torch.float32).eps if attention.epsilon is None else attention.epsilon
         cap = 0.0 if first.cap is None else first.cap
         self._factors = self._epsilon, head_epsilon, scale, cap, float(first.scale)
@@ -161,28 +159,21 @@ class PackedReader:
         summed = x.reshape(count, width).clone().numpy()  # the residual stream
         added, room = np.zeros_like(summed), np.empty(count * self._room, np.float32)
         threads = steps.choose(count)
-        keys = _KeyValues(self, rows, length, cache, cache_bits)
-        shifted = [tuple(part + keys.shift for part in visible or ()) for visible in ranges]
-        is_long = threads > 1 and count * self._heads * (columns - begin) > _MANY
-        addresses = _addresses(cache_bits is not None, keys.wide.shape[2] > 0, is_long)
+        keys = self._key_values(rows, columns, cache, cache_bits)
+        is_widened = cache_bits is not None and length >= _WIDENED_FROM
+        shape = (rows, self._sizes[1], columns - begin, 2 * self._sizes[2]) if is_widened else (0, 0, 0, 0)
+        wide = np.empty(shape, np.float32)
+        shift = 0 if is_widened else begin  # of the columns in what attention reads
+        shifted = [tuple(part + shift for part in visible or ()) for visible in ranges]
+        is_long = threads > 1 and count * self._sizes[0] * (columns - begin) > _MANY
+        addresses = _addresses(cache_bits is not None, is_widened, is_long)
         read, sizes = _layer_reader(cache_bits is not None), (*self._sizes, columns - length, begin)
-        layers, lock = self._layers_on(threads), lock_of_kernels(threads)
+        lock, layers = lock_of_kernels(threads), zip(self._layers_on(threads), angles, keys, kinds, strict=True)
         steps.begin()
-        for layer, weights in enumerate(layers):
+        for weights, angle, own, kind in layers:
+            others = angle, *own, wide, shifted[kind], addresses, sizes, self._factors
             with lock:
-                read(
-                    summed,
-                    added,
-                    room,
-                    *weights,
-                    angles[layer],
-                    *keys.of(layer),
-                    keys.wide,
-                    shifted[kinds[layer]],
-                    addresses,
-                    sizes,
-                    self._factors,
-                )
+                read(summed, added, room, *weights, *others)
         normed = np.empty_like(summed)
         self._add_and_norm(summed, added, self._last, self._epsilon, normed)
         steps.end()
@@ -198,6 +189,18 @@ class PackedReader:
             ]
             self._layers[threads > 1] = known
         return known
+
+    def _key_values(
+        self, rows: int, columns: int, cache: Cache | None, bits: int | None
+    ) -> list[tuple[ndarray, ndarray]]:
+        """Return, of each layer, where keys and values are written and read, and their scales."""
+        heads, width = self._sizes[1:3]
+        if cache is not None:
+            arrays = [cache.array(layer, heads, width) for layer in range(len(self._weights))]
+        else:
+            kind = (2 * width, np.float32) if bits is None else (packed_width(2 * width), np.int8)
+            arrays = [np.empty((rows, heads, columns, kind[0]), kind[1])] * len(self._weights)
+        return [(part, part if bits is None else scales_of(part, 2 * width)) for part in arrays]
 
     def holds(self, *, is_step: bool) -> bool:
         """Return whether the blocks still have the weights with which this was made, and no adapters.
@@ -223,45 +226,22 @@ register_module_parameter_registration_hook(_count_registration)
 register_module_module_registration_hook(_count_registration)
 
 
-class _KeyValues:
-    """Where a reading writes its keys and values, and reads all that are visible."""
-
-    def __init__(self, reader: PackedReader, rows: int, length: int, cache: Cache | None, bits: int | None) -> None:
-        self._begin, self._columns = (0, length) if cache is None else (cache.begin, cache.columns)
-        self._shape, self._length = (rows, reader.key_heads, self._columns - self._begin), length
-        self._width, self._cache, self._bits = 2 * reader.width, cache, bits
-        self._own: ndarray | None = None  # where there is no cache
-        is_widened = bits is not None and length >= _WIDENED_FROM
-        shape = (*self._shape, self._width) if is_widened else (0, 0, 0, 0)
-        self.wide: Float32[ndarray, "B K S 2d"] = np.empty(shape, np.float32)  # where keys are widened
-        self.shift = 0 if is_widened else self._begin  # of the columns in what attention reads
-
-    def of(self, layer: int) -> tuple[ndarray, ndarray]:
-        """Return those of a layer, where this reading writes its own, and their scales."""
-        if self._cache is not None:
-            keys = self._cache.array(layer, self._shape[1], self._width // 2)
-        else:
-            if self._own is None:
-                kind = (self._width, np.float32) if self._bits is None else (packed_width(self._width), np.int8)
-                self._own = np.empty((*self._shape, kind[0]), kind[1])
-            keys = self._own
-        return keys, keys if self._bits is None else scales_of(keys, self._width)
+# Of the types that kernels get.
+_ROWS, _NUMBERS, _PLACES = np.empty((2, 2), np.float32), np.empty(2, np.float32), np.empty(2, np.int64)
+_HEADS, _WIDE = np.empty((2, 2, 2), np.float32), np.empty((2, 2, 2, 2), np.float32)
+_KEYS = {True: (np.empty((2, 2, 2, 2), np.int8), _WIDE[..., ::2]), False: (_WIDE, _WIDE)}  # and scales, by eight bits
 
 
 @cache
 def _addresses(in_eight_bits: bool, is_widened: bool, on_threads: bool) -> tuple[int, int, int]:
     """Return those that `read_layer` needs: where keys are written, widened and read."""
-    heads, wide, (keys, scales) = (
-        np.empty((2, 2, 2), np.float32),
-        np.empty((2, 2, 2, 2), np.float32),
-        _keys(in_eight_bits),
-    )
-    places, out = np.empty(2, np.int64), np.empty((2, 2), np.float32)
-    seen = (wide, wide) if is_widened else (keys, scales)
+    keys, writer = _KEYS[in_eight_bits], store_in_eight_bits if in_eight_bits else store
+    seen = _KEYS[in_eight_bits and not is_widened]
+    attended = (_HEADS, *seen, _PLACES, _PLACES, 1.0, 1.0, _ROWS)
     return (
-        address_in_kernels(store_in_eight_bits if in_eight_bits else store, heads, keys, scales, 0),
-        address_in_kernels(widen_keys, keys, scales, 0, wide) if is_widened else 0,
-        address_in_kernels(attend_on_threads if on_threads else attend, heads, *seen, places, places, 1.0, 1.0, out),
+        address_in_kernels(writer, _HEADS, *keys, 0),
+        address_in_kernels(widen_keys, *keys, 0, _WIDE) if is_widened else 0,
+        address_in_kernels(attend_on_threads if on_threads else attend, *attended),
     )
 
 
@@ -269,17 +249,9 @@ def _addresses(in_eight_bits: bool, is_widened: bool, on_threads: bool) -> tuple
 def _layer_reader(in_eight_bits: bool) -> Callable[..., None]:
     """Return `read_layer` for keys and values in eight bits, or in float32."""
     compile_ahead("packed")
-    rows, places, wide = np.empty((2, 2), np.float32), np.empty(2, np.int64), np.empty((2, 2, 2, 2), np.float32)
-    weights = (np.empty((1, 5), np.int64),) * 4, (rows,) * 4, (rows,) * 5
-    sizes, factors = (0,) * 10, (1.0,) * 5
-    others = (rows, rows), *_keys(in_eight_bits), wide, (places, places), (0, 0, 0), sizes, factors
-    return specialise(read_layer, rows, rows, np.empty(2, np.float32), *weights, *others)
-
-
-def _keys(in_eight_bits: bool) -> tuple[ndarray, ndarray]:
-    """Return keys, and their scales, of the types that kernels get."""
-    wide = np.empty((2, 2, 2, 2), np.float32)
-    return (np.empty((2, 2, 2, 2), np.int8), wide[..., ::2]) if in_eight_bits else (wide, wide)
+    weights = (np.empty((1, 5), np.int64),) * 4, (_ROWS,) * 4, (_ROWS,) * 5
+    others = (_ROWS, _ROWS), *_KEYS[in_eight_bits], _WIDE, (_PLACES, _PLACES), (0,) * 3, (0,) * 10, (1.0,) * 5
+    return specialise(read_layer, _ROWS, _ROWS, _NUMBERS, *weights, *others)
 
 
 def packed_reader(

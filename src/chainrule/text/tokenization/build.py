@@ -17,7 +17,7 @@ from chainrule.text.corpus.block import LINE_FEED, byte_array
 from chainrule.text.corpus.corpus import Corpus
 from chainrule.text.corpus.streams import STANDARD_INPUT
 from chainrule.text.tokenization.config import BUILT_IN, LEARNED, OF_WORDS, SUBWORD_VOCABULARY
-from chainrule.text.tokenization.splitters import JOINER, Normaliser, splitter_named
+from chainrule.text.tokenization.splitters import Normaliser, splitter_named
 from chainrule.text.tokenization.tokenizer import Tokenizer
 from chainrule.text.tokenization.vocabulary import MARKER_TOKENS, Vocabulary
 
@@ -120,24 +120,6 @@ def _literal_unknowns(tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> int
     if tokenizer.markers != "keep" or tokenizer.name not in OF_WORDS:
         return 0
     return sum(int(np.count_nonzero(part == UNKNOWN)) for part in parts_released(stream, _BATCH))
-
-
-def without_joiners(tokenizer: Tokenizer, stream: Int32[ndarray, " T"]) -> Tokenizer:
-    """Return the tokenizer with tokens as people write them, `,` for `￭,`, `,￭` and `￭,￭`; renumber the stream in
-    place.
-
-    For models that learn about words and never write a text: the white space between tokens is lost.
-    """
-    if tokenizer.name != "word":
-        return tokenizer
-    tokens, first, joiner = tokenizer.vocabulary.tokens(), len(MARKER_TOKENS), JOINER.encode()
-    merged: dict[bytes, int] = {}
-    numbers = np.arange(len(tokens), dtype=np.int32)  # the new id of each token
-    for i, token in enumerate(tokens[first:], first):
-        numbers[i] = merged.setdefault(token.removeprefix(joiner).removesuffix(joiner), first + len(merged))
-    for part in parts_released(stream, _BATCH):
-        part[:] = numbers[part]
-    return tokenizer.with_vocabulary(Vocabulary(list(merged)))
 
 
 def most_frequent(counts: Int64[ndarray, " V"], min_count: int, size: int | None) -> list[int]:
