@@ -51,7 +51,7 @@ from chainrule.models.files.origin import TokenIdMap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FIRST = 16  # tokens of the prompt of a stream
+_FIRST = 16  # tokens of the prompt of a stream; 1 beside llama-bench, which has none
 _ROW = 512  # tokens of a row whose perplexity is measured
 _OLD = {
     "NUMBA_CPU_NAME": "haswell",
@@ -122,7 +122,7 @@ def main() -> None:
     else:
         server = llama(options.file, options.threads, 4 * options.prompt * max(streams, 1), max(streams, 1))
         sides["llama.cpp"] = lambda *case: theirs(server, *case)
-    first = _cut(stored, text, _FIRST)
+    first = _cut(stored, text, 1 if options.llama_bench else _FIRST)
     cases = {
         f"one stream of {options.tokens} tokens": (first, options.tokens, 1),
         f"a prompt of {options.prompt} tokens": (_cut(stored, text, options.prompt), 1, 1),

@@ -81,7 +81,7 @@ def test_a_run_that_is_killed_anywhere_goes_on_bit_for_bit(name: str, tmp_path: 
     config, training = RUNS[name]
     whole, _, _ = trained(config, training, folder=tmp_path / "whole")
     kills = 0
-    for event in range(1, 200, 7 if name == "recurrent" else 31):
+    for event in range(1, 200, {"recurrent": 7, "averaged": 62}.get(name, 31)):
         folder = tmp_path / str(event)
         ended = in_a_process(event, config, training, folder)
         if ended == 0:

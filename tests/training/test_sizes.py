@@ -205,9 +205,9 @@ def test_a_size_that_a_moment_chose_is_chosen_again_after_a_tenth(
     machine.now = 0.0
     again: dict[str, Any] = {"validation": LONG, "folder": tmp_path}
     with pytest.raises(KeyboardInterrupt):
-        trained(TransformerConfig(), replace(MINUTES, save_every=1), told=stop, **again)
-    machine.slower = lambda now: 1.0
-    network, _, told = trained(TransformerConfig(), replace(MINUTES, save_every=1), resume=True, **again)
+        trained(TransformerConfig(), replace(MINUTES, save_every=50), told=stop, **again)
+    machine.slower = lambda now: 4.0
+    network, _, told = trained(TransformerConfig(), replace(MINUTES, save_every=50), resume=True, **again)
     assert network.config.width == widths[1]
     assert not any("begins again" in (report.note or "") for report in told)
 
@@ -219,7 +219,7 @@ def test_a_speed_within_a_factor_of_two_changes_nothing(monkeypatch: pytest.Monk
     tried = []
     trial = sizes._trial
     monkeypatch.setattr(sizes, "_trial", lambda *arguments: tried.append(None) or trial(*arguments))
-    for factor in (1.8, 1 / 3):
+    for factor in (1.8, 0.45):
         tried.clear()
         machine.now = 0.0
         machine.slower = lambda now, factor=factor: 1.0 if now < 1.5 else factor

@@ -39,7 +39,7 @@ def data_of(model: chainrule.Model, folder: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("partitions", "config", "tokenizer", "options"),
     [
-        (7, NGramConfig(order=5), TokenizerConfig(), {}),
+        (3, NGramConfig(order=5), TokenizerConfig(), {}),
         pytest.param(
             *(1, NGramConfig(order=3, prune=(0, 1), begins="all"), TokenizerConfig(min_count=2), {"shards": 3}),
             marks=pytest.mark.thorough,
