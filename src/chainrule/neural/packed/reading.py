@@ -156,7 +156,8 @@ class PackedReader:
         if None in ranges:
             return None
         count = rows * length
-        summed = x.reshape(count, width).clone().numpy()  # the residual stream
+        # The residual stream. The kernel takes all arrays as contiguous: nothing checks it at each call.
+        summed = x.reshape(count, width).clone(memory_format=torch.contiguous_format).numpy()
         added, room = np.zeros_like(summed), np.empty(count * self._room, np.float32)
         threads = steps.choose(count)
         keys = self._key_values(rows, columns, cache, cache_bits)
@@ -387,7 +388,7 @@ def _angles(
 
 
 def _by_position(part: Float[Tensor, "#B T 1 half"], rows: int, length: int) -> Float32[ndarray, "N half"]:
-    return part.expand(rows, -1, -1, -1).reshape(rows * length, -1).numpy()
+    return part.expand(rows, -1, -1, -1).reshape(rows * length, -1).contiguous().numpy()
 
 
 def _ranges(
