@@ -416,9 +416,21 @@ def test_a_text_that_is_named_as_a_gguf_file_is_told(name: str, tmp_path: Path) 
             read()
 
 
-def test_a_file_that_ends_within_its_header_is_told(tmp_path: Path) -> None:
-    (tmp_path / "short.gguf").write_bytes(b"GGUF")
-    with pytest.raises(ModelFormatError, match=r"short.gguf: ends within its header, at byte 4; it is cut off"):
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "is empty; get it again"),
+        (b"GGUF", "ends within its header, at byte 4; it is cut off; get it again"),
+        (
+            struct.pack("<4sIQQQ1s", b"GGUF", 3, 0, 1, 1, b"\xff"),
+            "its text at byte 32 is no UTF-8; the file is damaged",
+        ),
+    ],
+    ids=["empty", "short", "no text"],
+)
+def test_a_file_without_a_whole_header_is_told(content: bytes, told: str, tmp_path: Path) -> None:
+    (tmp_path / "short.gguf").write_bytes(content)
+    with pytest.raises(ModelFormatError, match=f"short.gguf: {told}"):
         chainrule.load(tmp_path / "short.gguf")
 
 

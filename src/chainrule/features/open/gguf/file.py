@@ -297,16 +297,20 @@ def _opened(path: Path, read: Callable[[mmap.mmap], Read]) -> Read:
     try:
         with open_regular(path) as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    except (OSError, ValueError) as error:
-        raise ModelFormatError(f"{path}: cannot be opened: {getattr(error, 'strerror', None) or error}") from error
+    except ValueError:
+        raise ModelFormatError(f"{path}: is empty; get it again") from None
+    except OSError as error:
+        raise ModelFormatError(f"{path}: cannot be opened: {error.strerror or error}") from error
     try:
         return read(mapped)
     except _FileError as error:
         raise ModelFormatError(f"{path}: {error}") from None
     except struct.error:
-        raise ModelFormatError(f"{path}: ends within its header, at byte {len(mapped):,}; it is cut off") from None
-    except (UnicodeDecodeError, IndexError) as error:
-        raise ModelFormatError(f"{path}: is cut off or damaged: {error}") from error
+        raise ModelFormatError(
+            f"{path}: ends within its header, at byte {len(mapped):,}; it is cut off; get it again"
+        ) from None
+    except IndexError as error:
+        raise ModelFormatError(f"{path}: is cut off or damaged: {error}; get it again") from error
 
 
 class _FileError(Exception):
@@ -330,14 +334,17 @@ class _Cursor:
         if number * least > len(self.mapped) - self.position:
             raise _FileError(
                 f"its header claims {number:,} values at byte {self.position:,}, but the file has {len(self.mapped):,} "
-                "bytes; it is cut off or damaged"
+                "bytes; it is cut off or damaged; get it again"
             )
         return number
 
     def string(self) -> str:
-        length = self.count(1)
+        length, begin = self.count(1), self.position
         self.position += length
-        return self.mapped[self.position - length : self.position].decode()
+        try:
+            return self.mapped[begin : self.position].decode()
+        except UnicodeDecodeError:
+            raise _FileError(f"its text at byte {begin:,} is no UTF-8; the file is damaged; get it again") from None
 
     def value(self, kind: int) -> Any:
         """A value of a type. Raises _FileError."""
@@ -346,7 +353,7 @@ class _Cursor:
         if kind == _STRING:
             return self.string()
         if kind != _ARRAY:
-            raise _FileError(f"its metadata has a value of unknown type {kind}; the file is damaged")
+            raise _FileError(f"its metadata has a value of unknown type {kind}; the file is damaged; get it again")
         kind = int(self.number("I"))
         if kind in _NUMBERS:
             code = np.dtype(_NUMBERS[kind]).newbyteorder("<")
@@ -355,7 +362,7 @@ class _Cursor:
             self.position += values.nbytes
             return values.tolist()
         if kind != _STRING:
-            raise _FileError(f"its metadata has an array of unknown type {kind}; the file is damaged")
+            raise _FileError(f"its metadata has an array of unknown type {kind}; the file is damaged; get it again")
         return [self.string() for _ in range(self.count(8))]
 
 
@@ -419,12 +426,14 @@ def _read(mapped: mmap.mmap) -> Gguf:
     for _ in range(tensors):
         name = cursor.string()
         if name in layouts:
-            raise _FileError(f"has the tensor {name!r} twice; the file is damaged")
+            raise _FileError(f"has the tensor {name!r} twice; the file is damaged; get it again")
         layouts[name] = _layout(cursor, name)
     base = -(-cursor.position // alignment) * alignment
     for name, layout in layouts.items():
         if base + layout.begin + layout.bytes > len(mapped):
-            raise _FileError(f"the tensor {name!r} ends after the end of the file; it is cut off or damaged")
+            raise _FileError(
+                f"the tensor {name!r} ends after the end of the file; it is cut off or damaged; get it again"
+            )
     absolute = {name: layout._replace(begin=base + layout.begin) for name, layout in layouts.items()}
     return Gguf(metadata, Tensors(absolute))
 
@@ -453,6 +462,7 @@ def _layout(cursor: _Cursor, name: str) -> _Layout:
     size = math.prod(shape)
     if size > _MAX_SIZE or (shape and shape[-1] % kind.weights):
         raise _FileError(
-            f"the tensor {name!r} has the shape {list(shape)}, which {kind.name} cannot store; the file is damaged"
+            f"the tensor {name!r} has the shape {list(shape)}, which {kind.name} cannot store; the file is damaged; "
+            "get it again"
         )
     return _Layout(kind, shape, begin, size // kind.weights * kind.bytes, cursor.mapped)
