@@ -422,7 +422,7 @@ def test_a_text_that_is_named_as_a_gguf_file_is_told(name: str, tmp_path: Path) 
         (b"", "is empty; get it again"),
         (b"GGUF", "ends within its header, at byte 4; it is cut off; get it again"),
         (
-            struct.pack("<4sIQQQ1s", b"GGUF", 3, 0, 1, 1, b"\xff"),
+            struct.pack("<4sIQQQ20s", b"GGUF", 3, 0, 1, 1, b"\xff"),
             "its text at byte 32 is no UTF-8; the file is damaged",
         ),
     ],
