@@ -62,7 +62,7 @@ def named(name: str) -> list[Any]:
 def compile_all(name: str, signatures: list[str]) -> None:
     for kernel in named(name) if name in (*kernels(), PRODUCTS) else []:
         for signature in signatures:
-            with suppress(NumbaError, TypeError):  # of a kernel that takes something else by now
+            with suppress(NumbaError, TypeError, SyntaxError):  # of a kernel that takes something else by now
                 compile_for(kernel, signature)
 
 
