@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import subprocess
@@ -334,6 +335,7 @@ def test_what_a_layer_is_given_within_a_text_is_noticed(name: str) -> None:
     assert not reader.holds(is_step=True)
     model.advance(state, TEXT[1:2])
     assert (model.network.encoder.packed is None) == (name == "adapter")
+    assert copy.deepcopy(model.network).encoder.packed is None  # whose weights are elsewhere
 
 
 class Adapter(torch.nn.Module):

@@ -180,6 +180,10 @@ class PackedReader:
         steps.end()
         return torch.from_numpy(normed).view(rows, length, width)
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """Leave it out of copies of a network, whose weights are at other addresses."""
+        return type(None), ()
+
     def _layers_on(self, threads: int) -> list[tuple[tuple[ndarray, ...], ...]]:
         """Return what the kernel reads of each layer, on one thread or on several."""
         known = self._layers.get(threads > 1)
