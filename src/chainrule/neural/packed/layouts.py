@@ -317,7 +317,7 @@ def _multiplier() -> Callable[..., None]:
 
 
 def lock_of_kernels(threads: int) -> AbstractContextManager[Any]:
-    """Let kernels of the calling thread run on so many threads; return what it has to enter for that: one at a time."""
+    """Set how many threads the kernels of the calling thread run on; return the lock to hold while they do."""
     if threads == 1:
         return nullcontext()
     use_parallel_threads(threads)

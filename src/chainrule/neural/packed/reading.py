@@ -392,7 +392,7 @@ def _angles(
 
 
 def _by_position(part: Float[Tensor, "#B T 1 half"], rows: int, length: int) -> Float32[ndarray, "N half"]:
-    return part.expand(rows, -1, -1, -1).reshape(rows * length, -1).contiguous().numpy()
+    return part.expand(rows, length, 1, -1).reshape(rows * length, -1).contiguous().numpy()
 
 
 def _ranges(
