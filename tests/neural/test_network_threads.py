@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from chainrule.base import threads as base_threads
 from chainrule.cli.main import run
 from chainrule.neural import device as threads
 from chainrule.neural.config import FeedforwardConfig
+from chainrule.neural.packed import layouts
 from chainrule.training.config import TrainingConfig
 from chainrule.training.device import machine_on
 
@@ -90,3 +92,20 @@ def test_threads_of_a_command_are_torchs_too(saved: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("CHAINRULE_THREADS", "9")  # so that what the command leaves there is taken back
     assert run(["generate", str(saved), "a b", "--max-tokens", "1", "--threads", "3"]) == 0
     assert torch.get_num_threads() == 3
+
+
+def test_loading_kernels_does_not_count_and_a_disturbed_step_counts_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one thread a step takes 4 s, on two 2 s; others then take the processors for one step, and for good."""
+    clock, steps = SimpleNamespace(now=0.0), layouts._Steps()
+    monkeypatch.setattr(layouts, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+
+    def step(on_two: float) -> int:
+        threads = steps.choose(1)
+        clock.now += 100  # to load kernels
+        steps.begin()
+        clock.now += 4 if threads == 1 else on_two
+        steps.end()
+        return threads
+
+    assert [step(seconds) for seconds in (2, 2, 2, 6, 2, 40, 40)] == [1, 2, 2, 2, 2, 2, 1]
