@@ -4,9 +4,10 @@
         [--context N] [--perplexity N] [--avx2] [--without-exact] [--llama-bench PATH]
 
 --llama-bench: the peer is this program of llama.cpp, built for the processor that is here, in place of xllamacpp, whose
-wheel is built for old ones. It has one stream, and its processor time is not measured. Its source is in the sdist of
-llama-cpp-python, vendor/llama.cpp:
-cmake -B build -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release && cmake --build build --target llama-bench
+wheel is built for old ones. Its processor time is not measured. Many streams are those of llama-batched-bench, which
+must be beside it. The source of both is in the sdist of llama-cpp-python, vendor/llama.cpp:
+cmake -B build -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release
+cmake --build build --target llama-bench llama-batched-bench
 Where that ends in an illegal instruction (AMX in some virtual machines): -DGGML_NATIVE=OFF -DGGML_AVX512=ON
 -DGGML_AVX512_VBMI=ON -DGGML_AVX512_VNNI=ON -DGGML_AVX512_BF16=ON, with GGML_AVX, AVX2, FMA, F16C and BMI2.
 
@@ -112,7 +113,7 @@ def main() -> None:
     models = {name: chainrule.load(options.file, exact=name == "exact") for name in forms}
     stored = models["as stored"]
     text = options.text.read_text(encoding="utf-8")[: 20 * options.prompt]
-    streams = 0 if options.llama_bench else options.streams
+    streams = options.streams
     sides: dict[str, Callable[[str, int, int], tuple[int, float]]] = {
         f"ours, {name}": lambda *case, own=model: ours(own, *case)  # type: ignore[misc]
         for name, model in models.items()
@@ -171,17 +172,30 @@ def ours(model: chainrule.Model, prompt: str, tokens: int, streams: int) -> tupl
 
 
 def by_llama_bench(program: Path, model: chainrule.Model, options: argparse.Namespace, *case: Any) -> tuple[int, float]:
-    """As `ours`, by llama-bench, which reads and writes tokens of its own choice in one stream."""
-    prompt, tokens, _ = case
+    """As `ours`, by llama-bench, which reads and writes any tokens, and by llama-batched-bench for several streams."""
+    prompt, tokens, streams = case
+    if streams > 1:
+        written = tokens * streams
+        sizes = ["-c", 2 * written, "-npp", 1, "-ntg", tokens, "-npl", streams, "-t", options.threads, "-ngl", 0]
+        command = [program.with_name("llama-batched-bench"), "-m", options.file, *sizes, "--output-format", "jsonl"]
+        return written, _answer(_output(command).strip().splitlines()[-1])["t_tg"]
     read = len(model.tokenizer.encode_texts([prompt]).ids) - 1 if tokens == 1 else 0
     written = tokens if tokens > 1 else 0
     sizes = ["-t", options.threads, "-p", read, "-n", written, "-r", 1, "-ngl", 0, "-o", "json"]
-    command = [program, "-m", options.file, *sizes]
-    try:
-        [run] = json.loads(subprocess.check_output([str(part) for part in command], stderr=subprocess.DEVNULL))
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"{program} ends with {error.returncode}; -4 is an illegal instruction: see this script's first lines")
+    [run] = json.loads(_output([program, "-m", options.file, *sizes]))
     return read + written, (read + written) / run["avg_ts"]
+
+
+def _output(command: list[Any]) -> str:
+    """What a program of llama.cpp prints."""
+    try:
+        return subprocess.check_output([str(part) for part in command], stderr=subprocess.DEVNULL, text=True)
+    except FileNotFoundError:
+        sys.exit(f"there is no {command[0]}; build it as this script's first lines say")
+    except subprocess.CalledProcessError as error:
+        sys.exit(
+            f"{command[0]} ends with {error.returncode}; -4 is an illegal instruction: see this script's first lines"
+        )
 
 
 def compare_context(file: Path, text: Path, context: int, tokens: int, rounds: int, threads: int) -> None:

@@ -63,7 +63,7 @@ def test_verify_notices_missing_arrays(chainrule, copy: Path) -> None:
 def test_a_file_has_no_checksums(chainrule, fixtures: Path) -> None:
     result = chainrule("verify", fixtures / "order1.arpa.gz")
     assert result.status == 1
-    assert result.error.endswith("order1.arpa.gz: is a file; expected a model folder, which has checksums")
+    assert "order1.arpa.gz: is a file; expected a model folder, which has checksums" in result.error
 
 
 def test_a_model_without_its_card_is_whole_and_said_to_be_without_it(chainrule, model: Path, tmp_path: Path) -> None:

@@ -46,7 +46,10 @@ def verify(path: str | os.PathLike[str], *, progress: ProgressOption = None) -> 
     """
     folder = local_path(path, is_whole=True, progress=progress)
     if folder.is_file():
-        raise ModelFormatError(f"{folder}: is a file; expected a model folder, which has checksums")
+        raise ModelFormatError(
+            f"{folder}: is a file; expected a model folder, which has checksums; if a file seems damaged, get it "
+            "again, or check its probabilities with --distribution"
+        )
     if is_hugging_face(folder):
         raise ModelFormatError(
             f"{folder}: is a Hugging Face folder, which has no checksums; convert it to a model folder"
