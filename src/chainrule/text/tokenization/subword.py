@@ -17,7 +17,7 @@ import itertools
 import json
 import threading
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -336,6 +336,7 @@ def _check_character_maps(normaliser: Any, source: str) -> None:
             raise ModelFormatError(f"{source}: its map of characters (precompiled_charsmap) is cut off or damaged")
 
 
+@lru_cache(maxsize=4)
 def is_sound_map(data: bytes) -> bool:
     """Return whether no look-up in a map of characters leads out of it.
 
