@@ -30,6 +30,16 @@ class Search(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Outer(Options):
+    inner: Search | None = option(None, "settings in a group")
+
+
+@takes(Outer)
+def search_all(text: str, options: Outer) -> Outer:
+    return options
+
+
+@dataclass(frozen=True, kw_only=True)
 class Call(Search):
     model: Decimal | None = option(None, "only type checkers know its type")
 
@@ -138,6 +148,8 @@ def test_the_signature_shows_the_fields() -> None:
 def test_wrong_calls_name_the_function() -> None:
     with pytest.raises(TypeError, match=r"search\(\) has no option 'sizes'; it has kind, size"):
         search("x", sizes=3)
+    with pytest.raises(TypeError, match=r"search_all\(\) has no option 'rate'; .* Give it as inner=Search\(rate=...\)"):
+        search_all("x", rate=0.5)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"search\(\) takes 2 arguments without names"):
         search("x", "a", 3)
     with pytest.raises(TypeError, match=r"search\(\) got kind twice"):

@@ -338,8 +338,13 @@ def test_the_log_has_every_step_of_a_short_run(tmp_path: Path) -> None:
     assert [line["step"] for line in lines if line.get("valid_loss")] == [5, 10, 12]
     last = told[-1]
     assert last.bits_per_byte == pytest.approx(last.valid_loss / math.log(2))
-    assert last.peak_share > 0
+    assert 0 < last.peak_share <= 1
     assert last.tokens == 12 * 32
+
+
+def test_a_step_is_never_quicker_than_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chainrule.training.run.peak_speed", lambda machine: 1.0)
+    assert trained(TRANSFORMER)[2][-1].peak_share <= 1
 
 
 def test_tensorboard_that_is_not_installed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

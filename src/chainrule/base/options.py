@@ -162,7 +162,8 @@ def takes(options: Callable[P, Opts]) -> _Takes[P, Opts]:
             named = {field: keywords.pop(field) for field in names if field in keywords}
             for field in keywords:
                 if field not in of_options:
-                    raise TypeError(f"{name}() has no option {field!r}; it has {', '.join(of_options)}")
+                    has = f"{name}() has no option {field!r}; it has {', '.join(of_options)}"
+                    raise TypeError(f"{has}{_in_a_group(options, field)}")
             for field in needed:
                 if field not in keywords:
                     raise TypeError(f"{name}() needs {field}; none was given")
@@ -176,6 +177,19 @@ def takes(options: Callable[P, Opts]) -> _Takes[P, Opts]:
         return with_options
 
     return decorate
+
+
+def _in_a_group(options: Any, field: str) -> str:
+    """Return the end of a message about an unknown option: where it is, if one of the options has it as a setting."""
+    for name, hint in hints_of(options).items():
+        for kind in get_args(hint):
+            if (
+                isinstance(kind, type)
+                and dataclasses.is_dataclass(kind)
+                and field in {own.name for own in fields(kind)}
+            ):
+                return f". Give it as {name}={kind.__name__}({field}=...)"
+    return ""
 
 
 def is_rare(field: Field[Any]) -> bool:

@@ -210,6 +210,8 @@ class Trainer:
         """Return the state of the run. step_seconds: of recent steps."""
         losses, self._losses = self._losses, []
         speed = self.tokens / self.step / step_seconds if step_seconds else 0.0
+        reached = speed * self.objective.flops_per_token / self.setup.processes.number
+        self._peak = max(self._peak, reached)  # which other programs may have disturbed when it was measured
         return Report(
             step=self.step,
             steps=self.steps,
@@ -220,7 +222,7 @@ class Trainer:
             rate=self._rate_share(),
             seconds=self.seconds,
             tokens_per_second=speed,
-            peak_share=speed * self.objective.flops_per_token / (self._peak * self.setup.processes.number),
+            peak_share=reached / self._peak,
             memory=memory_in_use(self.setup.machine.device),
             **more,
         )
