@@ -108,7 +108,7 @@ def _weights_at(_: Any, weights: Any, scales: Any, row: Any, column: Any) -> Any
             upper = builder.zext(numbers, INTEGERS)
             return builder.bitcast(builder.shl(upper, integers(16)), VECTOR)
         if matrix.dtype == types.int16:
-            return halves(builder, builder.zext(numbers, INTEGERS))
+            return halves(context, builder, numbers)
         block = builder.udiv(arguments[3], context.get_constant(indices[1], SCALED))
         address = address_of(context, builder, types.void(scaling, *indices), (arguments[1], arguments[2], block))
         scale = builder.load(builder.bitcast(address, FLOAT.as_pointer()), align=4)
@@ -122,8 +122,17 @@ def integers(number: int) -> Any:
     return ir.Constant(INTEGERS, [number] * LANES)
 
 
-def halves(builder: Any, bits: Any) -> Any:
-    """Return the numbers of IEEE's halves: their exponent counts from 15, a float's from 127."""
+def features_of(context: Any) -> list[str]:
+    """Return what the processor can do, by LLVM's names."""
+    features: list[str] = context.codegen().magic_tuple()[2].split(",")
+    return features
+
+
+def halves(context: Any, builder: Any, stored: Any) -> Any:
+    """Return the numbers of sixteen of IEEE's halves: their exponent counts from 15, a float's from 127."""
+    if "+f16c" in features_of(context):  # an instruction, to the same bits
+        return builder.fpext(builder.bitcast(stored, ir.VectorType(ir.HalfType(), LANES)), VECTOR)
+    bits = builder.zext(stored, INTEGERS)
     magnitude = builder.bitcast(builder.shl(builder.and_(bits, integers(0x7FFF)), integers(13)), VECTOR)
     scaled = builder.bitcast(builder.fmul(magnitude, ir.Constant(VECTOR, [2.0**112] * LANES)), INTEGERS)
     sign = builder.shl(builder.and_(bits, integers(0x8000)), integers(16))

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from chainrule.errors import ModelFormatError
+from chainrule.neural.layers.matrix_products import product
 from chainrule.protocol import BEGIN
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 _BLOCK = 1 << 14  # states of a datastore that are compared at once
-_WIDENED = (
-    1 << 26
-)  # numbers of a datastore that are also held in 32 bits: single queries are compared with these sooner
+_FEW = 32  # queries that states in 16 bits are compared with as they are; for more, widening a block first is quicker
 _ROOM = 64  # states for which a new row has room
 
 
@@ -126,6 +125,7 @@ class Datastore:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    @torch.inference_mode()
     def similar(self, queries: Float[Tensor, "Q D"], nearest: int) -> Similar:
         """Return the nearest states of each query, in no order; of equal ones, the first of the text."""
         from chainrule.features.neighbours.nearest_kernels import finish_nearest, keep_nearest
@@ -137,7 +137,10 @@ class Datastore:
         counts, least = np.zeros(len(queries), np.int64), np.full(len(queries), -np.inf, np.float32)
         for begin in range(0, len(keys), _BLOCK):
             block = slice(begin, begin + _BLOCK)
-            similarities = torch.addmm(-norms[None, block], twice, keys[block].float().T)
+            if len(queries) <= _FEW:
+                similarities = product(twice, keys[block], -norms[block])
+            else:
+                similarities = torch.addmm(-norms[None, block], twice, keys[block].float().T)
             keep_nearest(similarities.cpu().numpy(), begin, nearest, values, chosen, counts, least)
         finish_nearest(nearest, values, chosen, counts)
         near = torch.from_numpy(values[:, :nearest].copy()).to(keys.device)
@@ -150,6 +153,5 @@ class Datastore:
             if self._compared is None or self._compared[0].device != device:
                 keys = torch.from_numpy(self.keys).to(device)
                 norms = torch.cat([part.float().square().sum(1) for part in torch.split(keys, _BLOCK)])
-                keys = keys.float() if keys.numel() <= _WIDENED else keys
                 self._compared = keys, norms, torch.from_numpy(self.tokens.astype(np.int64)).to(device)
             return self._compared

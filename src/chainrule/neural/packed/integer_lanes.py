@@ -18,6 +18,7 @@ from chainrule.base.lanes import (
     address_of,
     called,
     elementwise,
+    features_of,
     halves,
     integers,
     of_llvm,
@@ -54,10 +55,8 @@ def _integers_at(_: Any, array: Any, row: Any, column: Any) -> Any:
 
 def _halves_at(_: Any, array: Any, row: Any, column: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bits = stored_at(context, builder, signature, arguments, ir.VectorType(ir.IntType(16), LANES))
-        if "+f16c" in _features(context):  # an instruction, to the same bits
-            return builder.fpext(builder.bitcast(bits, ir.VectorType(ir.HalfType(), LANES)), VECTOR)
-        return halves(builder, builder.zext(bits, INTEGERS))
+        stored = stored_at(context, builder, signature, arguments, ir.VectorType(ir.IntType(16), LANES))
+        return halves(context, builder, stored)
 
     return FLOAT_LANES(array, row, column), generate
 
@@ -144,14 +143,9 @@ def _as_floats(_: Any, lanes: Any) -> Any:
     return FLOAT_LANES(_integer_lanes), generate
 
 
-def _features(context: Any) -> list[str]:
-    features: list[str] = context.codegen().magic_tuple()[2].split(",")
-    return features
-
-
 def _has_wide_lanes(_: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return context.get_constant(types.boolean, "+avx512f" in _features(context))
+        return context.get_constant(types.boolean, "+avx512f" in features_of(context))
 
     return types.boolean(), generate
 
@@ -167,7 +161,7 @@ def _dot_words(largest: int) -> Any:
                 place = builder.add(column, ir.Constant(column.type, word))
                 number = stored_at(context, builder, own, (array, row, place), ir.IntType(32))
                 numbers.append(_in_all(builder, number))
-            features = _features(context)
+            features = features_of(context)
             if "+avx512vnni" in features and "+avx512f" in features:
                 return _dot_by_vnni(builder, total, weights, numbers)
             if "+avx2" in features:
