@@ -13,7 +13,7 @@ from torch import nn
 from chainrule.errors import SettingError
 from chainrule.features.seq2seq.network.network import HardAttentionSoftmax
 from chainrule.neural.layers import cross_entropy, matrix_products
-from chainrule.neural.layers.matrix_products import log_softmax_at, product_log_softmax_at
+from chainrule.neural.layers.matrix_products import log_softmax, log_softmax_at, product_log_softmax_at
 from chainrule.neural.layers.output import AdaptiveSoftmax, FullSoftmax, SampledSoftmax
 from chainrule.protocol import BEGIN, END
 
@@ -358,3 +358,17 @@ def test_the_loss_of_capped_logits_and_its_gradients_are_those_of_the_formula() 
         torch.testing.assert_close(
             cross_entropy.cross_entropy(hidden, weight, bias, targets, cap=1.5), expected.detach()
         )
+
+
+@pytest.mark.parametrize("size", [1, 33, 4096, 4097, 200_000])
+def test_a_log_softmax_of_all_tokens_is_exact_and_that_of_some(size: int) -> None:
+    logits = 4 * torch.randn(3, size, generator=torch.Generator().manual_seed(size))
+    logits[1, ::2] = -torch.inf if size > 1 else 0
+    exact = logits.double().log_softmax(1)
+    with torch.inference_mode():
+        found = log_softmax(logits)
+        some = torch.tensor([[0, size // 2, size - 1]] * 3)
+        assert torch.equal(log_softmax_at(logits, some), found.gather(1, some))
+        assert torch.equal(log_softmax(logits[0]), found[0])
+    torch.testing.assert_close(found.double(), exact, atol=4e-6, rtol=0)
+    assert log_softmax(logits.requires_grad_()).requires_grad

@@ -123,7 +123,10 @@ class Completer:
         if corrector is None or (completions and not text[-1:].isspace()):
             return completions
         change = corrector.correct_last_word(text)
-        return completions if change is None else [*completions, _replacing(text, change)]
+        if change is None:
+            return completions
+        ends, whole = len(text) - change.start, change.after + text[change.stop :]
+        return [*completions, Completion(change.after, whole, math.log(change.prob), ends)]
 
     def _completions(self, text: str, n: int, form: Form | None) -> list[Completion]:
         check_least("n", n, 1)
@@ -246,11 +249,6 @@ class Completer:
 
     def _restored(self, surfaces: list[bytes]) -> str:
         return self.tokenizer.restore(b" ".join(surfaces)).decode("utf-8", "replace")
-
-
-def _replacing(text: str, change: WordChange) -> Completion:
-    """Return a correction as a completion that replaces the end of a text."""
-    return Completion(change.after, change.after + text[change.stop :], math.log(change.prob), len(text) - change.start)
 
 
 class _Word:

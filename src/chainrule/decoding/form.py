@@ -26,7 +26,7 @@ from chainrule.errors import SettingError, installing
 from chainrule.protocol import END, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from types import ModuleType
 
     from jaxtyping import Bool, Int64
@@ -306,15 +306,12 @@ def _checked_schema(schema: Mapping[str, Any]) -> str:
             is_open = node.get("additionalProperties") is not False or "patternProperties" in node
             if is_open and (counted := [key for key in ("minProperties", "maxProperties") if key in node]):
                 raise SettingError(f"json_schema cannot be enforced: {counted[0]} where keys are open")
-        waiting += [(part, depth + 1) for part in (node.values() if isinstance(node, dict) else _items(node))]
+        parts = node.values() if isinstance(node, dict) else node if isinstance(node, list | tuple) else ()
+        waiting += [(part, depth + 1) for part in parts]
     try:
         return json.dumps({**schema, _OPTIONS: {"whitespace_pattern": _WHITE}})
     except (TypeError, ValueError) as error:
         raise SettingError(f"json_schema is not JSON: {error}") from None
-
-
-def _items(node: Any) -> Sequence[Any]:
-    return node if isinstance(node, list | tuple) else ()
 
 
 def _check_choices(choices: Iterable[str], tokenizer: Tokenizer) -> None:

@@ -224,7 +224,7 @@ class PromptStateCache:
         if self._context is not None and len(tokens) >= self._context:
             return self._model.start([tokens])
         state, new = None, tokens
-        if self._last is not None and _continues(tokens, self._last[0]):
+        if self._last is not None and np.array_equal(tokens[: len(self._last[0])], self._last[0]):
             state, new = self._last[1], tokens[len(self._last[0]) :]
         elif self._begins_texts:
             state = self._model.start([np.empty(0, np.int32)])
@@ -232,10 +232,6 @@ class PromptStateCache:
             state = self._model.read([new], state)
         self._last = tokens, state
         return state
-
-
-def _continues(tokens: Tokens, earlier: Tokens) -> bool:
-    return len(tokens) >= len(earlier) and np.array_equal(tokens[: len(earlier)], earlier)
 
 
 _MOST_TOKENS = 1 << 14

@@ -146,7 +146,8 @@ class Measurement:
             figures.append(("impossible tokens", f"{self.impossible:,}", "no probability: the text has none"))
         if self.matched:
             shares = ", ".join(f"{n}: {count / self.tokens:.1%}" for n, count in enumerate(self.matched, 1))
-            figures.append(("matched", f"{_mean_length(self.matched):.2f}", f"tokens on average; {shares}"))
+            mean = sum(n * count for n, count in enumerate(self.matched, 1)) / max(sum(self.matched), 1)
+            figures.append(("matched", f"{mean:.2f}", f"tokens on average; {shares}"))
         if self.row_sums:
             mean, contexts = self.row_sums
             warning = "" if abs(mean - 1) < _ROUNDING else ": not a distribution, so the perplexity is not one"
@@ -198,11 +199,6 @@ def _perplexity(log_prob: float, tokens: int) -> float:
 
 
 _ROUNDING = 1e-3  # a row sum that differs from one by less is shown without a warning
-
-
-def _mean_length(matched: tuple[int, ...]) -> float:
-    """Return the mean length of the n-grams that gave the tokens their probabilities."""
-    return sum(n * count for n, count in enumerate(matched, 1)) / max(sum(matched), 1)
 
 
 def _figure(number: float) -> str:

@@ -70,12 +70,8 @@ def add_adapters(network: nn.Module, rank: int, scale: float, last: int | None =
     network.requires_grad_(False)
     for layer, parts in layers.values():
         adapter = LowRank(layer.in_features, parts, rank, scale)
-        setattr(layer, NAME, adapter.to(_device(network)))
+        setattr(layer, NAME, adapter.to(layer.weight.device))
     _forget_reader(network)
-
-
-def _device(network: nn.Module) -> torch.device:
-    return next(network.parameters()).device
 
 
 def _layers_of(network: nn.Module, last: int | None = None) -> dict[str, tuple[nn.Linear, list[int]]]:

@@ -23,7 +23,7 @@ from chainrule.neural.device import SHARE, follow_load, in_shares
 from chainrule.neural.embedding import NetworkVectors
 from chainrule.neural.encoders.transformer import Transformer
 from chainrule.neural.layers import state as encoder_states
-from chainrule.neural.layers.matrix_products import one_by_one
+from chainrule.neural.layers.matrix_products import log_softmax, one_by_one
 from chainrule.neural.layers.output import FullSoftmax
 from chainrule.neural.quantization import forms_of, rounds_activations
 from chainrule.neural.scoring import (
@@ -403,7 +403,7 @@ class NeuralModel(NetworkVectors):
     def _log_probs(self, state: Reading) -> Float32[Tensor, "rows V"]:
         """Return the distributions of the rows of `state.next`."""
         if state.next.log_probs is None and state.next.logits is not None:
-            state.next.log_probs, state.next.logits = state.next.logits.log_softmax(-1), None
+            state.next.log_probs, state.next.logits = log_softmax(state.next.logits), None
         if state.next.log_probs is None:
             hidden, output = state.next.hidden, self.network.output
             is_small = hidden.device.type == "cpu" and hidden.numel() * self.vocabulary_size < _SMALL

@@ -312,7 +312,8 @@ def open_pickle(path: Path) -> dict[str, ndarray]:
             f"{path}: is damaged, or holds more than tensors{_unsupported(error)}; nothing of it was opened"
         ) from error
     except (RuntimeError, EOFError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-        raise ModelFormatError(f"{path}: is not a torch pickle, or is damaged: {_first_line(error)}") from error
+        first = str(error).strip().partition("\n")[0][:200]
+        raise ModelFormatError(f"{path}: is not a torch pickle, or is damaged: {first}") from error
     if not isinstance(weights, dict):
         raise ModelFormatError(f"{path}: holds a {type(weights).__name__}; expected tensors by their names")
     for name, tensor in weights.items():
@@ -325,7 +326,3 @@ def _unsupported(error: Exception) -> str:
     """Say what a pickle holds besides tensors, from torch's message, without its advice to open the pickle anyway."""
     named = re.search(r"Unsupported global: GLOBAL (\w[\w.]*)", str(error))
     return f", such as {named[1]}" if named else ""
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:200]

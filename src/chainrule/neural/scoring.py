@@ -28,7 +28,7 @@ from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.device import follow_load
 from chainrule.neural.layers.cross_entropy import NEAR
-from chainrule.neural.layers.matrix_products import FEW
+from chainrule.neural.layers.matrix_products import FEW, log_softmax
 from chainrule.neural.layers.output import FullSoftmax
 from chainrule.protocol import END, UNKNOWN
 
@@ -262,7 +262,7 @@ def stream_rows(
 
 
 def _with_banned(output: FullSoftmax, hidden: Float[Tensor, "R D"]) -> Float32[Tensor, "R V"]:
-    return output.logits(hidden, banned=True).log_softmax(-1)
+    return log_softmax(output.logits(hidden, banned=True))
 
 
 def _joined(parts: Sequence[ndarray]) -> ndarray:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from chainrule.errors import SettingError
 from chainrule.neural.layers.basic import pause, softly_capped, weighted_sum
 from chainrule.neural.layers.cross_entropy import EVEN, blocks, cross_entropy
-from chainrule.neural.layers.matrix_products import log_softmax_at, product, product_log_softmax_at
+from chainrule.neural.layers.matrix_products import log_softmax, log_softmax_at, product, product_log_softmax_at
 from chainrule.protocol import BEGIN, END
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class FullSoftmax(nn.Module):
 
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """Implement `Output.log_probs`."""
-        return self.logits(hidden).log_softmax(-1)
+        return log_softmax(self.logits(hidden))
 
     def log_probs_of(
         self, hidden: Float[Tensor, "*shape D"], targets: Int64[Tensor, "*shape *tokens"]

@@ -48,6 +48,7 @@ GROUP = 16  # rows
 FOUR = 4  # rows by as many vectors, whose products are summed up side by side, in registers
 IN_ONE = 2 * LANES  # columns, of which log-softmax takes whole groups
 SHARE = 64  # rows whose gradients are summed up together, by one thread
+_SUMMED = 128 * IN_ONE  # exponentials that are summed up in float32
 _CHUNK = 8 * IN_ONE  # logits of four vectors, 4 KB
 _ASKING = 16 * FOUR  # vectors that rows are multiplied by while the next rows are asked for; they are there by then
 _ALL_AT_ONCE = 2 * FOUR  # vectors in fours, up to which all of the next rows are asked for with the first ones
@@ -219,7 +220,7 @@ def _four_by_four(
 def log_softmax_of_rows(
     logits: Float32[ndarray, "B N"], places: Int64[ndarray, "B P"], out: Float32[ndarray, "B P"]
 ) -> None:
-    """Set out[b, p] to the log-softmax of logits[b] at places[b, p]."""
+    """Set out[b, p] to the log-softmax of logits[b] at places[b, p]; at each p of out, if `places` has no columns."""
     for group in prange((logits.shape[0] + FOUR - 1) // FOUR):
         _log_softmax_of_rows(logits, places, group * FOUR, min((group + 1) * FOUR, logits.shape[0]), out)
 
@@ -245,12 +246,19 @@ def _log_softmax_of_rows(
         most = spread(np.float32(peak))
         a = exponential(minus(lanes_at(rest, 0, 0), most))
         b = exponential(minus(lanes_at(rest, 0, LANES), most))
+        summed = np.float64(0)
         for k in range(0, whole, IN_ONE):
+            if k % _SUMMED == 0 and k > 0:
+                summed += np.float64(total(plus(a, b)))
+                a = b = spread(np.float32(0))
             a = plus(a, exponential(minus(lanes_at(logits, i, k), most)))
             b = plus(b, exponential(minus(lanes_at(logits, i, k + LANES), most)))
-        log_sum = math.log(np.float64(total(plus(a, b))))
+        log_sum = math.log(summed + np.float64(total(plus(a, b))))
         for p in range(places.shape[1]):
             out[i, p] = np.float32(np.float64(logits[i, places[i, p]]) - np.float64(peak) - log_sum)
+        if places.shape[1] == 0:
+            for p in range(out.shape[1]):
+                out[i, p] = np.float32(np.float64(logits[i, p]) - np.float64(peak) - log_sum)
 
 
 @parallel_kernel

@@ -279,7 +279,11 @@ def packed_reader(
             return None
         plain.append(block)
     norms = [norm, *chain.from_iterable((*block.norms, *block.norms_after) for block in plain)]
-    if not all(map(_is_known, norms)) or len({(type(part), _epsilon(part)) for part in norms}) != 1:
+    known_norms = torch.nn.RMSNorm | torch.nn.LayerNorm | NormFromOne
+    if (
+        not all(isinstance(part, known_norms) for part in norms)
+        or len({(type(part), _epsilon(part)) for part in norms}) != 1
+    ):
         return None
     return PackedReader(plain, norm) if len(set(map(_shape, plain))) == 1 else None
 
@@ -346,10 +350,6 @@ def has_only(module: torch.nn.Module, known: frozenset[str]) -> bool:
     return all(name in known or value is None or value is False for name, value in parts.items())
 
 
-def _is_known(norm: torch.nn.Module) -> bool:
-    return isinstance(norm, torch.nn.RMSNorm | torch.nn.LayerNorm | NormFromOne)
-
-
 def _gain(norm: torch.nn.Module) -> Float32[ndarray, "1 D"] | Float32[ndarray, "2 D"]:
     """Return the gain; of a LayerNorm, also what is added in the end."""
     if isinstance(norm, NormFromOne):
@@ -387,12 +387,9 @@ def _angles(
     known: dict[int, tuple[ndarray, ...]] = {id(None): (_NO_ROWS, _NO_ROWS)}
     for rotation in rotations:
         if rotation is not None and id(rotation) not in known:
-            known[id(rotation)] = tuple(_by_position(part, rows, length) for part in rotation)
+            by_position = (part.expand(rows, length, 1, -1).reshape(rows * length, -1) for part in rotation)
+            known[id(rotation)] = tuple(part.contiguous().numpy() for part in by_position)
     return [known[id(rotation)] for rotation in rotations]
-
-
-def _by_position(part: Float[Tensor, "#B T 1 half"], rows: int, length: int) -> Float32[ndarray, "N half"]:
-    return part.expand(rows, length, 1, -1).reshape(rows * length, -1).contiguous().numpy()
 
 
 def _ranges(

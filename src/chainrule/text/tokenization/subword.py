@@ -76,7 +76,7 @@ class Chunks:
         new = range(self._offsets.size - 1, len(self._vocabulary))
         if not new:
             return
-        chunks = [_text_of(self._vocabulary.token_bytes(chunk)) for chunk in new]
+        chunks = [self._vocabulary.token_bytes(chunk)[1:].translate(_UNESCAPED) for chunk in new]
         pieces = b"".join(part.tobytes() for part in self._cut(chunks)).split(b"\n")[:-1]
         pool, offsets = pack(pieces)
         self._pool = np.concatenate([self._pool, pool])
@@ -102,10 +102,6 @@ def pack(pieces: Sequence[bytes]) -> tuple[UInt8[ndarray, " bytes"], Int64[ndarr
     """Return all subwords, concatenated, and the offset of each."""
     lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
     return byte_array(b"".join(pieces)), np.concatenate([[0], np.cumsum(lengths)])
-
-
-def _text_of(chunk: bytes) -> bytes:
-    return chunk[1:].translate(_UNESCAPED)
 
 
 _UNESCAPED = bytes.maketrans(bytes([SPACE_INSIDE, LINE_FEED_INSIDE]), b" \n")
