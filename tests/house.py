@@ -41,8 +41,9 @@ def watch(frame, event, argument):
             return
         caller = caller.f_back
     ran.add(file)
-threading.setprofile(watch)
-sys.setprofile(watch)
+if {sees_runs}:
+    threading.setprofile(watch)
+    sys.setprofile(watch)
 {statement}
 sys.setprofile(None)
 threading.setprofile(None)
@@ -51,9 +52,12 @@ print("\\n" + json.dumps({{"imports": imported, "runs": sorted(ran)}}))
 """
 
 
-def watched(statement: str, before: str = "import chainrule") -> dict[str, list[str]]:
-    """Return the modules of ours that a statement imports and runs, in a process of its own."""
-    code = _WATCHED.format(before=before, statement=statement)
+def watched(statement: str, before: str = "import chainrule", *, sees_runs: bool = True) -> dict[str, list[str]]:
+    """Return the modules of ours that a statement imports and runs, in a process of its own.
+
+    sees_runs: whether functions are watched, which makes importing torch take twice as long.
+    """
+    code = _WATCHED.format(before=before, statement=statement, sees_runs=sees_runs)
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found: dict[str, list[str]] = json.loads(result.stdout.splitlines()[-1])
     return found
@@ -114,10 +118,10 @@ def of_next(folder: Path) -> int:
 
     chainrule.train(chainrule.Lines(["a b c", "a b d"]), chainrule.NGramConfig(order=2)).save(folder / "lm")
     statement = f"from chainrule.cli.main import run; run(['next', {str(folder / 'lm')!r}, 'a'])"
-    return len(watched(statement)["imports"])
+    return len(watched(statement, sees_runs=False)["imports"])
 
 
-def of_gguf(folder: Path) -> dict[str, int]:
+def of_gguf(folder: Path, *, sees_runs: bool = True) -> dict[str, int]:
     """Return how many modules `load` imports, and runs, for a tiny LLaMA in a GGUF file, which is made in a folder."""
     sys.path[:0] = [str(PACKAGE.parents[1] / "tests"), str(PACKAGE.parents[1] / "tests" / "features" / "open")]
     from tiny_files import write_gguf
@@ -125,7 +129,7 @@ def of_gguf(folder: Path) -> dict[str, int]:
     from tiny_tokenizers import byte_level
 
     path = write_gguf(folder / "tiny.gguf", shaken(CAUSAL["llama"]), byte_level())
-    found = watched(f"chainrule.load({str(path)!r})")
+    found = watched(f"chainrule.load({str(path)!r})", sees_runs=sees_runs)
     return {
         "modules that load of a GGUF file runs": len(found["runs"]),
         "modules that load of a GGUF file imports": len(found["imports"]),

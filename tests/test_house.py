@@ -19,7 +19,7 @@ def test_a_verb_imports_what_its_model_needs(tmp_path: Path) -> None:
 
 
 def test_an_opened_checkpoint_imports_what_it_needs(tmp_path: Path) -> None:
-    found = house.of_gguf(tmp_path)
+    found = house.of_gguf(tmp_path, sees_runs=False)
     name = "modules that load of a GGUF file imports"
     assert found[name] <= house.LIMITS[name]
 
