@@ -27,7 +27,6 @@ from chainrule.base.distributions import NAN_MESSAGE, check_log_probs, top_of
 from chainrule.base.threads import pause
 from chainrule.errors import ModelFormatError, SettingError
 from chainrule.neural.device import follow_load
-from chainrule.neural.layers.cross_entropy import NEAR
 from chainrule.neural.layers.matrix_products import FEW, log_softmax
 from chainrule.neural.layers.output import FullSoftmax
 from chainrule.protocol import END, UNKNOWN
@@ -246,7 +245,7 @@ def stream_rows(
     for hidden in hidden_states(network, rows, pieces):
         for low in range(0, len(hidden), size):
             with torch.inference_mode():
-                part = _normalised(log_probs_of(hidden[low : low + size]).cpu().numpy())
+                part = log_probs_of(hidden[low : low + size]).cpu().numpy()
             check_log_probs(part)
             if alone and count + len(part) > size:
                 yield _joined(waiting)
@@ -268,19 +267,6 @@ def _with_banned(output: FullSoftmax, hidden: Float[Tensor, "R D"]) -> Float32[T
 def _joined(parts: Sequence[ndarray]) -> ndarray:
     """Return arrays of rows as one, without a copy of a single one."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _normalised(log_probs: Float32[ndarray, "R V"]) -> Float32[ndarray, "R V"]:
-    """Return log-probabilities that sum to one, in place: torch's log-softmax adds up a row in float32, which costs a
-    large vocabulary 1e-5 nats.
-
-    A row's sum does not depend on other rows.
-    """
-    size = max(1, NEAR // log_probs.shape[1])
-    for begin in range(0, len(log_probs), size):
-        few = log_probs[begin : begin + size]
-        few -= np.log(np.exp(few).astype(np.float64).sum(1, keepdims=True)).astype(np.float32)
-    return log_probs
 
 
 @torch.inference_mode()  # which ends at each yield, so that several models can be read in turns

@@ -282,10 +282,10 @@ class AdaptiveSoftmax(nn.Module):
     def log_probs(self, hidden: Float[Tensor, "*shape D"]) -> Float32[Tensor, "*shape V"]:
         """Implement `Output.log_probs`."""
         first = self.cutoffs[0]
-        head = F.linear(hidden, self.head.weight, self.never).float().log_softmax(-1)
+        head = log_softmax(F.linear(hidden, self.head.weight, self.never).float())
         parts = [head[..., :first]]
         for i, (projection, tail) in enumerate(zip(self.projections, self.tails, strict=True)):
-            parts.append(tail(projection(hidden)).float().log_softmax(-1) + head[..., first + i, None])
+            parts.append(log_softmax(tail(projection(hidden)).float()) + head[..., first + i, None])
         return torch.cat(parts, -1)[..., self.ranks]
 
     def log_probs_of(
