@@ -24,7 +24,7 @@ from chainrule.neural.build import build
 from chainrule.neural.config import TransformerConfig
 from chainrule.neural.language_model import NeuralModel
 from chainrule.neural.layers.matrix_products import product
-from chainrule.neural.packed import layouts
+from chainrule.neural.packed import block_kernels, layouts
 from chainrule.neural.packed.layouts import FORMS, Quantised, Vectors, matrix_of, packed, rows_of, unpacked
 from chainrule.neural.packed.reading import ACTIVATIONS, packed_reader
 from chainrule.neural.packed.reading_kernels import activate_and_quantise, add_and_layer_norm, norm_joint_heads
@@ -484,3 +484,11 @@ def test_processors_without_some_instructions_give_the_same_bits(processor: str,
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
     )
     assert found.stdout.strip() == digest(), found.stderr
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("name", FORMS)
+def test_a_product_is_compiled_once_for_all_processes(name: str, parallel: bool) -> None:
+    """Numba finds what it has kept by what a closure holds: numbers are the same everywhere, intrinsics are not."""
+    closure = block_kernels.multiplication(FORMS[name], parallel=parallel).py_func.__closure__  # type: ignore[attr-defined]
+    assert {type(cell.cell_contents) for cell in closure} <= {int, bool}

@@ -26,11 +26,11 @@ from chainrule.base.lanes import (
     times_plus,
 )
 from chainrule.neural.packed.integer_lanes import (
-    DOT_WORDS,
     as_floats,
     bits,
     bytes_at,
     bytes_of_lane,
+    dot_words,
     halves_at,
     has_wide_lanes,
     integer_total,
@@ -145,7 +145,7 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
     low_bits, more_bits, offset, has_minima, per_head, halved = form
     head_bytes, small, is_super = form.head_bytes, LANES, form.blocks > 1
     block_bytes = -(-form.bytes // form.blocks)
-    dot_words = DOT_WORDS[low_bits + more_bits]
+    all_bits = low_bits + more_bits
 
     compiled = parallel_kernel if parallel else allocating_kernel
     tile = 64 if parallel else 16  # vectors, whose totals the cache holds; Numba's cache tells the two apart by it
@@ -227,8 +227,8 @@ def multiplication(form: Form, *, parallel: bool) -> Callable[..., None]:
                             if offset:
                                 a = spread_integer_at(firsts, j, 2 * block)
                                 b = spread_integer_at(firsts, j, 2 * block + 1)
-                            a = dot_words(a, w0, w1, w2, w3, numbers, j, x)
-                            b = dot_words(b, w4, w5, w6, w7, numbers, j, x + WORDS // 2)
+                            a = dot_words(all_bits, a, w0, w1, w2, w3, numbers, j, x)
+                            b = dot_words(all_bits, b, w4, w5, w6, w7, numbers, j, x + WORDS // 2)
                             total = lanes_at(totals, j - first, 0)
                             if halved:
                                 both = times_plus(as_floats(b), s1, times(as_floats(a), s0))

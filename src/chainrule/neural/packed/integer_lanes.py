@@ -150,41 +150,38 @@ def _has_wide_lanes(_: Any) -> Any:
     return types.boolean(), generate
 
 
-def _dot_words(largest: int) -> Any:
-    """Return what generates `dot_words` of weights that are at most so large."""
+def _dot_words(
+    _: Any, size: Any, total: Any, w0: Any, w1: Any, w2: Any, w3: Any, array: Any, row: Any, column: Any
+) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, total, *weights, array, row, column = arguments
+        own, numbers = types.void(*signature.args[6:]), []
+        for word in range(len(weights)):
+            place = builder.add(column, ir.Constant(column.type, word))
+            number = stored_at(context, builder, own, (array, row, place), ir.IntType(32))
+            numbers.append(_in_all(builder, number))
+        features = features_of(context)
+        if "+avx512vnni" in features and "+avx512f" in features:
+            return _dot_by_vnni(builder, total, weights, numbers)
+        if "+avx2" in features:
+            totals = []
+            for end in (0, 1):
+                own_total = _half(builder, total, end)
+                own_weights, own_numbers = ([_half(builder, word, end) for word in of] for of in (weights, numbers))
+                if "+avxvnni" in features:
+                    totals.append(_dot_by_vnni(builder, own_total, own_weights, own_numbers))
+                else:
+                    largest = (1 << size.literal_value) - 1
+                    totals.append(_dot_by_avx2(builder, own_total, own_weights, own_numbers, largest))
+            return builder.shuffle_vector(*totals, ir.Constant(INTEGERS, list(range(LANES))))
+        for weight, number in zip(weights, numbers, strict=True):
+            for byte in range(4):
+                unsigned = builder.and_(builder.lshr(weight, integers(8 * byte)), integers(0xFF))
+                signed = builder.ashr(builder.shl(number, integers(24 - 8 * byte)), integers(24))
+                total = builder.add(total, builder.mul(unsigned, signed))
+        return total
 
-    def typed(_: Any, total: Any, w0: Any, w1: Any, w2: Any, w3: Any, array: Any, row: Any, column: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            total, *weights, array, row, column = arguments
-            own, numbers = types.void(*signature.args[5:]), []
-            for word in range(len(weights)):
-                place = builder.add(column, ir.Constant(column.type, word))
-                number = stored_at(context, builder, own, (array, row, place), ir.IntType(32))
-                numbers.append(_in_all(builder, number))
-            features = features_of(context)
-            if "+avx512vnni" in features and "+avx512f" in features:
-                return _dot_by_vnni(builder, total, weights, numbers)
-            if "+avx2" in features:
-                totals = []
-                for end in (0, 1):
-                    own_total = _half(builder, total, end)
-                    own_weights, own_numbers = ([_half(builder, word, end) for word in of] for of in (weights, numbers))
-                    if "+avxvnni" in features:
-                        totals.append(_dot_by_vnni(builder, own_total, own_weights, own_numbers))
-                    else:
-                        totals.append(_dot_by_avx2(builder, own_total, own_weights, own_numbers, largest))
-                return builder.shuffle_vector(*totals, ir.Constant(INTEGERS, list(range(LANES))))
-            for weight, number in zip(weights, numbers, strict=True):
-                for byte in range(4):
-                    unsigned = builder.and_(builder.lshr(weight, integers(8 * byte)), integers(0xFF))
-                    signed = builder.ashr(builder.shl(number, integers(24 - 8 * byte)), integers(24))
-                    total = builder.add(total, builder.mul(unsigned, signed))
-            return total
-
-        words = [_integer_lanes] * 5
-        return _integer_lanes(*words, array, row, column), generate
-
-    return typed
+    return _integer_lanes(size, *[_integer_lanes] * 5, array, row, column), generate
 
 
 _HALF = ir.VectorType(ir.IntType(32), LANES // 2)
@@ -285,9 +282,10 @@ bits: Callable[..., Any] = intrinsic(_bits)  # bits(lanes, shift, mask): lanes >
 joined_bits: Callable[..., Any] = intrinsic(_joined_bits)  # joined_bits(low, high, shift): low | high << shift
 as_floats: Callable[..., Any] = intrinsic(_as_floats)  # as_floats(integers): rounded to the nearest
 has_wide_lanes: Callable[..., bool] = intrinsic(_has_wide_lanes)  # has_wide_lanes(): a register holds 64 bytes
-# DOT_WORDS[bits](total, w0, w1, w2, w3, words, row, column): to each total, the products of sixteen integers of so many
-# bits in uint8 and as many int8, none of them -128, are added: four in each of the words from the column on.
-DOT_WORDS: dict[int, Callable[..., Any]] = {bits: intrinsic(_dot_words((1 << bits) - 1)) for bits in (4, 5, 6, 8)}
+# dot_words(bits, total, w0, w1, w2, w3, words, row, column): to each total, the products of sixteen integers of so many
+# bits in uint8 and as many int8, none of them -128, are added: four in each of the words from the column on. The bits
+# must be a constant.
+dot_words: Callable[..., Any] = intrinsic(prefer_literal=True)(_dot_words)
 largest_bits: Callable[..., Any] = intrinsic(
     _largest_bits
 )  # largest_bits(lanes): of the largest number without its sign
