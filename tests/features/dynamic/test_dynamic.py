@@ -149,6 +149,14 @@ def test_verbs_take_networks_that_learn(chainrule: Callable[..., Result], tmp_pa
     for command, message in (
         (("evaluate", tmp_path / "lm", tune, "--dynamic"), "only networks that continue texts learn as they read"),
         (("evaluate", tmp_path / "net", tune, "--dynamic-rate", "0.1"), "--dynamic"),
+        (
+            ("evaluate", tmp_path / "net", tune, "--dynamic", "--dynamic-rate", "2"),
+            "net: --dynamic-rate is 2.0; expected",
+        ),
+        (
+            ("mix", tmp_path / "net", "--dynamic", "--dynamic-decay", "1", "-o", tmp_path / "x"),
+            "--dynamic-decay is 1.0; ",
+        ),
         (("mix", tmp_path / "lm", "--dynamic", "--cache", "50", "-o", tmp_path / "x"), "is for networks"),
         (("mix", tmp_path / "net", tmp_path / "lm", "--dynamic", "--static", "-o", tmp_path / "x"), "--static"),
     ):

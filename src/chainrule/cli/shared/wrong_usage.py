@@ -42,6 +42,7 @@ _RENAMED = {
 }
 # The same in errors, where the verb is known: it has the option, and none of the setting's own name.
 _RENAMED_IN_ERRORS = {"fields": "--field", "heldout": "--tune", "words": "--cache", "order": "--cache-order"}
+_RENAMED_IN_ERRORS |= {name: f"--dynamic-{name}" for name in ("segment", "rate", "decay", "rank")}
 _OF_OTHER_VERBS = {"encoding": "--encoding", "allow_pickle": "--allow-pickle", "resume": "--resume"}
 _MODELS = ("model", "models")  # parameters for models
 _TEXTS = (
@@ -226,7 +227,8 @@ def in_options(message: str, verb: App) -> str:
     message = _SETTING.sub(option_of, _READING.sub(r"\1", message))
     message = _SNAKE.sub(lambda match: names.get(match[0], match[0]), message)
     first, separator, rest = message.partition(" is ")  # how most messages about a setting out of range begin
-    return f"{names.get(first, first)}{separator}{rest}"
+    model, colon, setting = first.rpartition(": ")
+    return f"{model}{colon}{names.get(setting, setting)}{separator}{rest}"
 
 
 def with_flags(note: str) -> str:

@@ -82,7 +82,8 @@ class NeighbourModel(AroundNetwork[NeighbourState]):
         if store is not None and (store.keys.shape[1] != width or store.tokens.max() >= self.vocabulary_size):
             raise ModelFormatError(
                 f"the datastore has states of width {store.keys.shape[1]}, and tokens up to {store.tokens.max()}; the "
-                f"network has {width}, and {self.vocabulary_size} tokens, so it is of another network"
+                f"network has {width}, and {self.vocabulary_size} tokens, so it is of another network, or damaged: "
+                "try chainrule verify"
             )
 
     @property
