@@ -184,6 +184,7 @@ USAGE = {
     "caption MODEL TEXT -x out.txt": "There is no option -x (a file: ./-x). Try: chainrule caption --help",
     "generate MODEL --nonsense": "There is no option --nonsense. Put a text that begins like an option after --.",
     "generate MODEL ka --nonsense 3": "There is no option --nonsense. Try: chainrule generate --help",
+    "generate MODEL ka --n 3": "There is no option --n. Did you mean --number? Try:",
     "generate MODEL ka --max-token 3": "There is no option --max-token. Did you mean --max-tokens? Try:",
     "generate --allow ka vi MODEL": "MODEL is missing; put it before --allow. Try: chainrule generate --help",
     "train seq2seq --source a --target b -o TARGET --layers 2": "There is no option --layers. "

@@ -255,7 +255,9 @@ def _no_such_option(option: str, verb: App) -> str:
     if name.strip("-").upper() in positional:
         shown = " ".join(argument.name for argument in _arguments(verb) if argument.name in positional - {"*"})
         return f"There is no option {name}; give {name.strip('-').upper()} by its position, as in {shown}."
-    return f"There is no option {name}.{_alike(name, options)}"
+    as_in_python = (_RENAMED | _RENAMED_IN_ERRORS).get(name.strip("-").replace("-", "_"))
+    alike = f" Did you mean {as_in_python}?" if as_in_python in options else _alike(name, options)
+    return f"There is no option {name}.{alike}"
 
 
 def _alike(option: str, options: Iterable[str]) -> str:
