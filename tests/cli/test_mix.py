@@ -76,7 +76,7 @@ def test_weights_that_are_tuned_on_few_tokens_are_noted(chainrule, model, bigram
         (
             ["--adaptive", "--buckets", "3", "--tune", "HELDOUT"],
             1,
-            "--adaptive is for linear mixtures without --buckets and --weights",
+            "--adaptive does not go with --buckets; leave one of them out",
         ),
         (["--tune", "TMP/none.txt"], 1, "there is no such file"),
         (["--tune", "TMP/other.txt"], 1, "the models know none of its tokens"),
@@ -109,7 +109,11 @@ def test_other_vocabularies_and_existing_targets_are_errors(chainrule, model, bi
     chainrule("train", "ngram", tmp_path / "other.txt", "-o", tmp_path / "other", "--tokenizer", "whitespace")
     refused = chainrule("mix", model, tmp_path / "other", "-o", tmp_path / "mix")
     assert "static mixture (chainrule.merge, or mix --static)" in refused.error
-    assert "--overwrite" in chainrule("mix", model, bigram, "--weights", "0.5", "0.5", "-o", bigram).error
+    assert "--overwrite" in chainrule("mix", model, bigram, "--weights", "0.5", "0.5", "-o", tmp_path / "other").error
+    refused = chainrule("mix", model, bigram, "-o", bigram, "--overwrite")
+    assert "is one of the models that are mixed" in refused.error
+    refused = chainrule("mix", model, bigram, "--weights", "1", "-o", tmp_path / "mix")
+    assert "1 weight for 2 models" in refused.error
     for options in ((), ("--weights", "1")):
         refused = chainrule("mix", model, *options, "-o", tmp_path / "mix")
         assert "needs two models" in refused.error
@@ -153,5 +157,5 @@ def test_models_that_cannot_be_merged_are_an_error(chainrule, model, bigram, cor
         options = target if verb[0] == "mix" else ("--to-ngrams", 400, "-o", tmp_path / "mix")
         assert "it is a mixture" in chainrule(*verb, tmp_path / "dynamic", *options).error
     assert "they use whitespace and character" in chainrule("mix", model, tmp_path / "characters", *target).err
-    assert "--static is for linear mixtures" in chainrule("mix", model, bigram, "--cache", 5, *target).err
+    assert "--cache does not go with --static" in chainrule("mix", model, bigram, "--cache", 5, *target).err
     assert not (tmp_path / "mix").exists()

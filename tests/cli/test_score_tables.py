@@ -252,7 +252,7 @@ def test_a_table_is_a_table_whatever_the_input(chainrule, model: Path, tmp_path:
         (["--context-tokens", "0"], 1, "--context-tokens is 0; expected 1 or more"),
         (["--no-word-ends"], 2, "--no-word-ends is for tables; give --output, or --words."),
         (["-o", "t.csv", "--json"], 2, "Give either --output or --json"),
-        (["--words", "--running"], 2, "--running scores whole texts"),
+        (["--words", "--running"], 2, "--words does not go with --running"),
         (["--words", "--convention", "minicons", "--no-word-ends"], 1, "the convention minicons says how words end"),
     ],
 )

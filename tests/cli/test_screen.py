@@ -159,3 +159,14 @@ def test_what_is_not_finite_is_no_json(capsys: pytest.CaptureFixture[str]) -> No
 def test_one_thing_is_not_counted_in_the_plural() -> None:
     assert [count_of(number, "step") for number in (0, 1, 2000)] == ["0 steps", "1 step", "2,000 steps"]
     assert [count_of(number, "hypothesis", "hypotheses") for number in (1, 2)] == ["1 hypothesis", "2 hypotheses"]
+
+
+def test_where_there_is_no_terminal_a_line_comes_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    clock = [0.0]
+    clock_says(monkeypatch, lambda: clock[0])
+    with screen.progress_bar() as progress:
+        for clock[0] in range(0, 100, 10):
+            progress("reading with the teacher", clock[0], 100)
+        progress("saving", 1, None)
+    assert sys.stderr.getvalue().splitlines() == ["reading with the teacher: 40%", "reading with the teacher: 80%"]  # type: ignore[attr-defined]

@@ -300,7 +300,7 @@ def test_a_preset_in_python() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--steps", 3, "--minutes", 1], "steps and minutes are both given"),
+        (["--steps", 3, "--minutes", 1], "--steps and --minutes are both given"),
         (["--heads", 3], "cannot be divided among 3 heads"),
         (["--context", 100_000], "fewer than a row of 100,000"),
         (["--valid-share", 0.9], "--valid-share is 0.9"),

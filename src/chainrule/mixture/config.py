@@ -44,8 +44,11 @@ class MixtureConfig:
             raise SettingError(f"buckets is {self.buckets!r}; expected a whole number from 1 to {MAX_BUCKETS}")
         if self.buckets > 1 and self.kind != "linear":
             raise SettingError(f"buckets is {self.buckets}, but only linear mixtures have buckets; leave it out")
-        if self.adaptive and (self.kind != "linear" or self.buckets > 1 or self.weights is not None):
-            raise SettingError("adaptive=True is for linear mixtures without buckets=... and weights=...")
+        others = {"kind='log-linear'": self.kind != "linear", "buckets=...": self.buckets > 1}
+        others["weights=..."] = self.weights is not None
+        if self.adaptive and any(others.values()):
+            listed = " and ".join(name for name, is_given in others.items() if is_given)
+            raise SettingError(f"adaptive=True does not go with {listed}; leave one of them out")
         if self.gate not in get_args(GateKind):
             raise SettingError(f"gate is {self.gate!r}; choose {', '.join(get_args(GateKind))}")
         if self.gate != "default" and not self.adaptive:
@@ -70,4 +73,4 @@ def check_weights(weights: tuple[float, ...], kind: Kind) -> None:
     if not weights or not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
         raise SettingError(f"the weights are {listed or 'none'}; expected one for each model, 0 or more, not all 0")
     if kind == "linear" and abs(sum(weights) - 1) > 1e-4:
-        raise SettingError(f"the weights {listed} sum to {sum(weights):g}; expected 1, as the mixture is linear")
+        raise SettingError(f"the weights {listed} sum to {sum(weights):g}; expected one for each model, 1 in all")

@@ -161,8 +161,8 @@ class DynamicOptions(Options):
     )
     rank: int | None = option(
         None,
-        "learn low-rank adapters of this rank in place of the weights; by default 8, of networks that are quantised or "
-        "have more than 50 million weights",
+        "of Transformers: learn low-rank adapters of this rank in place of the weights; by default 8, where they are "
+        "quantised or have more than 50 million weights",
         least=1,
         below=1 << 12,
         flag="dynamic-rank",

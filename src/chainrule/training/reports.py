@@ -41,6 +41,7 @@ class Report:
     memory: int | None  # bytes
     seconds_left: float | None = None  # validation included
     valid_loss: float | None = None
+    valid_tokens: int | None = None  # that it read, perhaps not the whole text
     bits_per_byte: float | None = None
     accuracy: float | None = None  # the share of labels that are right
     mean_average_precision: float | None = None  # of boxes

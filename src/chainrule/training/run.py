@@ -338,7 +338,8 @@ class _RunningJob(Generic[N]):
         validated, is_best = self.trainer.validate(sample)
         self.timetable.validated(sample, time.monotonic() - began)
         reported = {name: validated.figures.get(name) for name in REPORTED_FIGURES}
-        return {"valid_loss": validated.loss, **reported, "is_best": is_best}
+        read = validated.read or sample
+        return {"valid_loss": validated.loss, "valid_tokens": read, **reported, "is_best": is_best}
 
     def _report_is_due(self, now: float) -> bool:
         is_short = (self.trainer.steps or 0) <= _SHORT_RUN and self.training.minutes is None

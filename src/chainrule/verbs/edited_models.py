@@ -91,7 +91,8 @@ class MixedModel:
             return []
         gain, sees = self.record["gate_gain"], self.record["gate_sees"]
         if not gain:
-            return ["weights that depend on the context gain nothing on a tenth of the tuning text; they stay constant"]
+            of = f"a tenth of the {self.record['tuned_on']['tokens']:,} tokens to tune on"
+            return [f"weights that depend on the context gain nothing on {of}; they stay constant"]
         what = "the context and the models' distributions" if sees == "distributions" else "the context"
         of = f"means of weights that depend on {what}"
         return [f"{of}; they gain {gain:.4f} nats a token on a tenth of the tuning text"]
@@ -130,7 +131,8 @@ class MixedModel:
             )
         share = tuned_on["unknown_tokens"] / tuned_on["tokens"]
         if share > _FEW_UNKNOWN:
+            or_static = ", or try --static" * all(model["family"] == "ngram" for model in self.record["models"])
             yield (
                 f"the vocabulary lacks {share:.1%} of the tokens of {text}; train with that of a similar text "
-                "(--tokenizer), or try --static"
+                f"(--tokenizer){or_static}"
             )

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule import __version__
 from chainrule.base.arguments import as_list
+from chainrule.base.tables import count_of
 from chainrule.errors import EstimationError, SettingError, prefix_errors
 from chainrule.mixture.adaptive import AdaptiveMixture, can_see_rows, features_for_tuning, shapes_for_tuning
 from chainrule.mixture.cache import NGramCache
@@ -89,7 +89,8 @@ def mix(
     names = [*names, *(["cache"] if cache is not None else [])]
     if config.weights is not None and len(config.weights) != len(names):
         listed = ", ".join(names)
-        raise SettingError(f"{len(config.weights)} weights for {len(names)} models ({listed}); give one for each")
+        given = count_of(len(config.weights), "weight")
+        raise SettingError(f"{given} for {len(names)} models ({listed}); give one for each")
     if config.weights is not None and heldout is not None:
         raise SettingError("weights and heldout are both given; give weights, or a text to tune them on")
     if (config.buckets > 1 or config.adaptive) and heldout is None:
@@ -197,8 +198,8 @@ def _mixture(
         if scoring is None:
             scores.append(model.score_stream(stream))
             continue
-        told = partial(_tell_share, progress, done, count)
-        scores.append((scoring.score_known or scoring.score)(stream, told)[0])
+        score = scoring.score_known or scoring.score
+        scores.append(score(stream, lambda share, done=done: progress("scoring", done + share, count))[0])  # type: ignore[misc]
     scored = np.stack(scores)
     if config.adaptive:
         return _adaptive_mixture(components, config, scored[:, :GATE_TOKENS], stream[:GATE_TOKENS], progress)
@@ -208,10 +209,6 @@ def _mixture(
     previous = np.concatenate([np.array([BEGIN], np.int32), stream[:-1]])
     weights = linear_weights(scored, classes[previous], config.buckets + 1, progress)
     return LinearMixture(components, weights, classes)
-
-
-def _tell_share(progress: Progress, done: int, count: int, share: float) -> None:
-    progress("scoring", done + share, count)
 
 
 _LEAST_GAIN = 0.001  # nats a token by which a gate that sees distributions, which costs more, has to be better
@@ -267,9 +264,8 @@ def merge(
     if weights is not None:
         MixtureConfig(weights=tuple(weights))
         if len(weights) != len(models):
-            raise SettingError(
-                f"{len(weights)} weights for {len(models)} models ({', '.join(names)}); give one for each"
-            )
+            given, listed = count_of(len(weights), "weight"), ", ".join(names)
+            raise SettingError(f"{given} for {len(models)} models ({listed}); give one for each")
     models = [model.unpack(progress) if model.layout == COMPACT else model for model in models]
     tokenizer, tables = _over_one_vocabulary(models, names)
     fewest = fewest_unseen(models)
@@ -318,13 +314,15 @@ def exchange(model: Model, known: Model, *, names: Sequence[str] | None = None) 
     names = ["the model", "the known distribution"] if names is None else names
     engine = check_kind(model, CausalModel).language_model
     if not isinstance(engine, LogLinearMixture) or "residual_of" not in model.record:
-        raise SettingError(f"{names[0]}: is no network on a known distribution; expected what --residual-of has made")
+        raise SettingError(f"{names[0]}: is no network on a residual; expected what train --residual-of has made")
     if difference := difference_of(model.tokenizer, known.tokenizer):
         raise SettingError(f"{names[0]} and {names[1]} cannot be joined: {difference}")
     with prefix_errors(names[1]):
         other = check_kind(known, CausalModel)
-    if known.family != "ngram" or not other.is_distribution:
-        raise SettingError(f"{names[1]}: is no n-gram model whose probabilities sum to one; give one")
+    if known.family != "ngram":
+        raise SettingError(f"{names[1]}: is of family {known.family!r}; expected an n-gram model")
+    if not other.is_distribution:
+        raise SettingError(f"{names[1]}: uses stupid backoff; expected an n-gram model whose probabilities sum to one")
     families, models = engine.components.families, engine.components.models
     components = Components((families[0], known.family), (models[0], other.language_model))
     record = {

@@ -157,11 +157,12 @@ def test_verbs_take_networks_that_learn(chainrule: Callable[..., Result], tmp_pa
             ("mix", tmp_path / "net", "--dynamic", "--dynamic-decay", "1", "-o", tmp_path / "x"),
             "--dynamic-decay is 1.0; ",
         ),
-        (("mix", tmp_path / "lm", "--dynamic", "--cache", "50", "-o", tmp_path / "x"), "is for networks"),
+        (("mix", tmp_path / "lm", "--dynamic", "--cache", "50", "-o", tmp_path / "x"), "lm is an n-gram model"),
+        (("evaluate", tmp_path / "mix", tune, "--dynamic"), "change the networks before you mix them"),
         (("mix", tmp_path / "net", tmp_path / "lm", "--dynamic", "--static", "-o", tmp_path / "x"), "--static"),
     ):
         assert message in chainrule(*command).error
     with pytest.raises(SettingError, match="rank is for the adapters of Transformers"):
         network.dynamic(rank=4)
-    with pytest.raises(SettingError, match="of family 'dynamic'"):
+    with pytest.raises(SettingError, match="a network that learns as it reads; take the network alone"):
         learning.dynamic()

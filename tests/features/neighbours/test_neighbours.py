@@ -251,7 +251,7 @@ def test_theta_that_is_set_needs_no_text(chainrule: Callable[..., Result], folde
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("lm", "--neural-cache", "9", "--tune", "tune.txt"), "is for networks"),
+        (("lm", "--neural-cache", "9", "--tune", "tune.txt"), "lm is an n-gram model"),
         (
             ("net", "--neural-cache", "9"),
             "--neural-cache-theta and --neural-cache-weight have to be set, or tuned on a text",
@@ -295,5 +295,8 @@ def test_wrong_calls_are_errors(folder: Path) -> None:
         library.passages(network, "the")
     settings = {"neural_cache": 5, "neural_cache_theta": 1.0, "neural_cache_weight": 0.1}
     cached = library.with_neighbours(network, **settings)  # type: ignore[arg-type]
-    with pytest.raises(SettingError, match="only networks that continue texts look for neighbours"):
+    with pytest.raises(
+        SettingError,
+        match="look for neighbours, and this is a network with neighbours; take the",
+    ):
         library.with_neighbours(cached, **settings)  # type: ignore[arg-type]

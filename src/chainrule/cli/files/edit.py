@@ -20,6 +20,7 @@ from chainrule.cli.shared.options import (
     TextFile,
     WholeNumber,
     given_flags,
+    refuse,
 )
 from chainrule.cli.shared.parts import flags_of_parts, parts_of, with_flags
 from chainrule.cli.shared.results import ResultOptions
@@ -161,7 +162,7 @@ def mix(
     ] = 1,
     adaptive: Annotated[
         bool,
-        Parameter(negative=(), help="With --tune: weights that depend on the context, by a gate that is learned."),
+        Parameter(negative=(), help="With --tune, in a linear mixture: weights that depend on the context, by a gate."),
     ] = False,
     gate: Annotated[
         GateKind,
@@ -227,9 +228,11 @@ def mix(
     from chainrule.verbs.mix import mix as mix_models
 
     changes = {name: own for name, own in flags.items() if given_flags(own)}
-    others = bool(changes) or kind != "linear" or buckets != 1 or cache is not None or adaptive
-    if static and others:
-        raise CycloptsError(msg="--static is for linear mixtures of n-gram models alone; leave out the other options.")
+    given = {"kind": kind != "linear", "buckets": buckets != 1, "cache": cache is not None, "adaptive": adaptive}
+    others = [name for name, is_given in given.items() if is_given]
+    others += [flag for own in changes.values() for flag in given_flags(own)]
+    if static:
+        refuse(others, "does not go with --static, which is for linear mixtures of n-gram models alone")
     if cache_order != 1 and cache is None:
         raise CycloptsError(msg="--cache-order is for a cache; say how many tokens it keeps: --cache 10000.")
     if adaptive and tune is None:
@@ -253,6 +256,8 @@ def mix(
     real = [path.resolve() for path in models]
     if twice := next((path for path in reversed(models) if real.count(path.resolve()) > 1), None):
         raise SettingError(f"{twice} is named twice; name each model once, and set how much it counts with --weights")
+    if len(models) > 1 and output.resolve() in real:
+        raise SettingError(f"{output} is one of the models that are mixed; write the mixture elsewhere")
     check_model_target(output, overwrite=overwrite, ngrams=static)
     began = time.perf_counter()
     with progress_bar() as progress:
@@ -261,9 +266,9 @@ def mix(
             for path in models
         ]
         names = [str(path) for path in models]
-        given = {"names": names, "paths": models, "reading": reading, "heldout": heldout, "progress": progress}
+        read = {"names": names, "paths": models, "reading": reading, "heldout": heldout, "progress": progress}
         for name, own in changes.items():
-            parts = _PARTS[name].run(own, parts, **given)
+            parts = _PARTS[name].run(own, parts, **read)
         if is_alone:
             [model] = parts
         elif exchange:

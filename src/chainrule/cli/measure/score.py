@@ -55,7 +55,7 @@ def score(
         Parameter(
             negative=(),
             help="Score the texts as one running text, which a network trained with --memory stream reads as such; by "
-            "default, each by itself.",
+            "default, each by itself. For whole texts on lines.",
         ),
     ] = False,
     header: Annotated[
@@ -109,8 +109,9 @@ def score(
         also_lines = ", or --words" if wrong in ends else ""
         flag = f"{'no-' * (settings[wrong] is False)}{wrong.replace('_', '-')}"
         raise CycloptsError(msg=f"--{flag} is for tables; give --output{also_lines}.")
-    if running and (by is not None or show.output is not None):
-        raise CycloptsError(msg="--running scores whole texts, on lines; leave it out, or --output and the unit.")
+    if running:
+        beside = [by] if by else ["output"] * (show.output is not None)
+        refuse(beside, "does not go with --running, which is for whole texts on lines")
     if show.in_rows:
         refuse(["header"] * header, "is for lines: tables and JSON name their columns")
     if show.json:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from chainrule.ngram.config import DiskPlan
 
 PATIENCE = 2.0  # seconds before progress is shown
+LINE_PATIENCE = 30.0  # seconds between lines of progress, where there is no terminal
 
 
 def note(message: str) -> None:
@@ -80,12 +81,14 @@ class Bar:
         self.latest: tuple[str, float, float | None] = "", 0.0, None
         self.timer: threading.Timer | None = None
         self.lock = threading.RLock()
+        self.written = self.began
 
     def __call__(self, task: str, done: float, total: float | None) -> None:
         with self.lock:
             self.latest = task, done, total
             if self.rich is None:
                 if not sys.stderr.isatty():
+                    self._write_line(task, done, total)
                     return
                 patience_left = PATIENCE - (time.monotonic() - self.began)
                 if patience_left > 0:
@@ -97,6 +100,13 @@ class Bar:
                 self._finish()
                 self.task, self.task_id = task, self.rich.add_task(task, total=total)
             self.rich.update(self.task_id, completed=done, total=total)
+
+    def _write_line(self, task: str, done: float, total: float | None) -> None:
+        """Writes a line now and then, where there is no terminal."""
+        if time.monotonic() - self.written > LINE_PATIENCE:
+            self.written = time.monotonic()
+            sys.stderr.write(f"{task}{f': {done / total:.0%}' if total else ''}\n")
+            sys.stderr.flush()
 
     def _wait(self, seconds: float) -> None:
         """Shows the latest report once PATIENCE is over, since the next report of slow work may come much later."""

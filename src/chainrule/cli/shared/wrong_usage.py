@@ -226,9 +226,12 @@ def in_options(message: str, verb: App) -> str:
 
     message = _SETTING.sub(option_of, _READING.sub(r"\1", message))
     message = _SNAKE.sub(lambda match: names.get(match[0], match[0]), message)
-    first, separator, rest = message.partition(" is ")  # how most messages about a setting out of range begin
-    model, colon, setting = first.rpartition(": ")
-    return f"{model}{colon}{names.get(setting, setting)}{separator}{rest}"
+    for words in (" is ", " are both given"):  # how most messages about settings begin
+        first, found, rest = message.partition(words)
+        model, colon, settings = first.rpartition(": ") if found else (message, "", "")
+        shown = " and ".join(names.get(setting, setting) for setting in settings.split(" and "))
+        message = f"{model}{colon}{shown}{found}{rest}"
+    return message
 
 
 def with_flags(note: str) -> str:

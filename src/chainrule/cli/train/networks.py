@@ -349,9 +349,10 @@ def _print_summary(record: dict[str, Any], summary: dict[str, Any]) -> None:
     )
     if "validation" in record:
         validation = record["validation"]
-        print(
-            f"validation: {_loss_of(validation)} on {validated_on(validation)}, best after step {validation['step']:,}"
-        )
+        sample = validation["while_learning"]["read_tokens"]
+        few = f" by validations on {sample:,} tokens" * (sample < validation["text_tokens"])
+        best = f"best after step {validation['step']:,}{few}"
+        print(f"validation: {_loss_of(validation)} on {validated_on(validation)}, {best}")
         if before := validation.get("before_learning"):
             best, read = validation["while_learning"]["loss"], before["read_tokens"]
             few = f" on {read:,} tokens, for which {best:.4f} is the best" * (read != validation["text_tokens"])

@@ -14,7 +14,7 @@ from json import dumps, loads
 from typing import TYPE_CHECKING, Any
 
 from chainrule.base.tables import count_of
-from chainrule.cli.shared.screen import note, print_json, progress_bar
+from chainrule.cli.shared.screen import LINE_PATIENCE, note, print_json, progress_bar
 from chainrule.cli.shared.wrong_usage import with_flags
 from chainrule.errors import SettingError
 from chainrule.training.config import differences
@@ -112,9 +112,6 @@ def data_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return [] if was == becomes else ["the text differs"]
 
 
-_PATIENCE = 30.0  # seconds between lines, where there is no terminal
-
-
 class TrainingScreen:
     """A callback for training reports; prints them to standard error."""
 
@@ -133,7 +130,7 @@ class TrainingScreen:
             for line in report.note.splitlines():
                 note(with_flags(line))
         stays = report.valid_loss is not None or report.step == report.steps
-        if not stays and not self._is_terminal and time.monotonic() - self._written < _PATIENCE:
+        if not stays and not self._is_terminal and time.monotonic() - self._written < LINE_PATIENCE:
             return
         self._written = time.monotonic()
         line = str(report)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chainrule.errors import ModelFormatError, SettingError
-from chainrule.kinds import kinds
+from chainrule.kinds import kind_named, kinds
 from chainrule.models.families.family import Family
 from chainrule.models.families.table import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from chainrule.evaluation.likelihood import StreamScoring
     from chainrule.features.context.around import AroundNetwork
     from chainrule.models.families.family import Arrays, Json
+    from chainrule.models.model import Model
     from chainrule.models.scoring_model import ScoringModel
     from chainrule.neural.language_model import NeuralModel
 
@@ -27,9 +28,37 @@ def network_in(model: ScoringModel, does: str) -> NeuralModel:
     from chainrule.neural.language_model import NeuralModel
 
     if not isinstance(model.engine, NeuralModel):
-        raise SettingError(f"only networks that continue texts {does}, and this is a model of family {model.family!r}")
+        raise SettingError(f"only networks that continue texts {does}, and this is {_what(model)}")
     network: NeuralModel = model.merge().engine
     return network
+
+
+def networks_among(models: Sequence[Model], names: Sequence[str], does: str) -> list[bool]:
+    """Return which of some models are networks that continue texts. Raises SettingError if none is.
+
+    does: as in `network_in`.
+    """
+    from chainrule.models.language_models import CausalNetwork
+
+    found = [isinstance(model, CausalNetwork) for model in models]
+    if not any(found):
+        listed = ", and ".join(f"{name} is {_what(model)}" for name, model in zip(names, models, strict=True))
+        raise SettingError(f"only networks that continue texts {does}: {listed}")
+    return found
+
+
+def _what(model: Model) -> str:
+    """Return what a model is that is no network, and what to do."""
+    if "residual_of" in model.record:
+        return "a network on a residual, which stays as it was trained; mix it with another network that does"
+    kind = kind_named(model.family)
+    title = f"a model of family {model.family!r}" if kind is None else kind.title
+    advice = {
+        "mixture": "; change the networks before you mix them",
+        "dynamic": "; take the network alone",
+        "neighbours": "; take the network alone",
+    }
+    return title + advice.get(model.family, "")
 
 
 def counts_unknown(model: ScoringModel) -> bool:

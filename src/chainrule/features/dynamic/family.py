@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from chainrule.models.scoring_model import ScoringModel
 
 NAME = "dynamic"
+LEARNS = "learn as they read"  # what such models do, for errors
 
 
 def dynamic(model: ScoringModel, options: DynamicOptions) -> ScoringModel:
     """Return a model that learns as a network reads. Raises SettingError."""
     from chainrule.features.dynamic.model import DynamicModel
 
-    engine = DynamicModel(model.family, network_in(model, "learn as they read"), options, counts_unknown(model))
+    engine = DynamicModel(model.family, network_in(model, LEARNS), options, counts_unknown(model))
     return wrapped(NAME, engine, model, {"dynamic": {"family": model.family, **asdict(options)}})
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from chainrule.neural.language_model import NeuralModel
 
 NAME = "neighbours"
+LOOKS = "look for neighbours"  # what such models do, for errors
 _NEAREST = 1024  # by default
 
 
@@ -49,7 +50,7 @@ def with_neighbours(model: Model, options: NeighbourOptions) -> CausalModel:
     from chainrule.features.neighbours.tuning import tuned
 
     causal = check_kind(model, CausalModel)
-    network = network_in(causal, "look for neighbours")
+    network = network_in(causal, LOOKS)
     settings = NeighbourSettings(**{own.name: getattr(options, own.name) for own in fields(NeighbourSettings)})
     needed = ["neural_cache_theta", "neural_cache_weight"] * (options.neural_cache is not None)
     needed += ["neighbours_temperature", "neighbours_weight"] * (options.neighbours is not None)

@@ -12,7 +12,6 @@ from chainrule.cli.shared.options import Flags, WholeNumber, given_settings
 from chainrule.cli.shared.parts import Part
 from chainrule.cli.shared.screen import progress_bar
 from chainrule.cli.shared.texts import note_repairs, text_for
-from chainrule.errors import SettingError
 from chainrule.features.neighbours.options import NeighbourOptions
 
 if TYPE_CHECKING:
@@ -37,22 +36,16 @@ def _with_neighbours(
     progress: Progress,
 ) -> list[Model]:
     """Return the models, of which the networks have neighbours. Raises SettingError if there are none."""
-    from chainrule.features.neighbours.family import with_neighbours
-    from chainrule.models.language_models import CausalNetwork
+    from chainrule.features.context.wrapped import networks_among
+    from chainrule.features.neighbours.family import LOOKS, with_neighbours
 
-    given = given_settings(flags)
-    if not any(isinstance(model, CausalNetwork) for model in models):
-        which = "neighbours" if "neighbours" in given else "a neural cache"
-        families = ", ".join(f"{name} is of family {own.family!r}" for name, own in zip(names, models, strict=True))
-        raise SettingError(f"{which} is for networks that continue texts, and {families}; leave it out")
+    given, are_networks = given_settings(flags), networks_among(models, names, LOOKS)
     source = None
     if "neighbours" in given:
         source = given["neighbours"] = text_for(paths, reading, given["neighbours"])
     changed: list[Model] = [
-        with_neighbours(model, **given, heldout=heldout, progress=progress)
-        if isinstance(model, CausalNetwork)
-        else model
-        for model in models
+        with_neighbours(model, **given, heldout=heldout, progress=progress) if own else model
+        for model, own in zip(models, are_networks, strict=True)
     ]
     if source is not None:
         note_repairs(source)
