@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 PACKAGE = Path(__file__).parents[1] / "src" / "chainrule"
 LIMITS = {  # at most
-    "lines, all": 126_000,
+    "lines, all": 155_000,
     "lines, core": 61_000,
     "lines, cli": 3_000,
     "modules that load of a GGUF file runs": 45,
