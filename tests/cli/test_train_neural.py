@@ -268,7 +268,7 @@ def test_an_unfinished_run_is_no_model_yet(
     chainrule("train", "recurrent", corpus, "-o", tmp_path / "lm", *QUICK, "--save-every", 1)
     for verb in ("evaluate", "score"):
         told = chainrule(verb, tmp_path / "lm", corpus).error
-        assert "has the checkpoints of unfinished training, but no model yet; repeat the training with --resume" in told
+        assert "has not ended, so there is no model yet; repeat it with --resume" in told
 
 
 def test_what_is_refused_leaves_no_folder(chainrule, corpus: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -181,14 +182,21 @@ def test_a_folder_that_is_no_model_and_a_missing_folder_are_different_errors(tmp
         open_model(tmp_path)
     for file, message in [
         ("log.jsonl", "stopped before its first checkpoint, so there is no model; train again"),
-        ("phrases/checkpoints/checkpoint.json", "no model yet; repeat the training with resume=True to finish it"),
-        ("checkpoints/checkpoint.json", "no model yet; repeat the training with resume=True to finish it"),
+        ("phrases/checkpoints/checkpoint.json", "no model yet; repeat it with resume=True"),
+        ("checkpoints/checkpoint.json", "no model yet; repeat it with resume=True"),
     ]:
         path = tmp_path / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
         with pytest.raises(ModelFormatError, match=message):
             open_model(tmp_path)
+    (tmp_path / "arrays-0.safetensors").write_text("")
+    with pytest.raises(ModelFormatError, match=r"not ended, so there is no model yet"):
+        open_model(tmp_path)
+    shutil.rmtree(tmp_path / "checkpoints")
+    shutil.rmtree(tmp_path / "phrases")
+    with pytest.raises(ModelFormatError, match=r"its config\.json is missing, without which its arrays are no model"):
+        open_model(tmp_path)
     (tmp_path / "config.json").mkdir()
     with pytest.raises(ModelFormatError, match=r"config\.json: cannot be read"):
         open_model(tmp_path)

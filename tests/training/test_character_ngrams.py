@@ -21,6 +21,7 @@ from chainrule.training.character_ngrams import SummedVectors, character_ngrams
 from chainrule.training.config import AdapterConfig, InitialVectors, TrainingConfig
 from chainrule.training.job import StreamOptions
 from chainrule.training.objectives.next_token import next_token_job
+from chainrule.training.optimisers import Optimisers
 
 WIDE = replace(RECURRENT, width=256)
 SPELLED = replace(QUICK, character_ngrams="yes")
@@ -71,6 +72,25 @@ def test_steps_are_those_of_a_network_that_sums() -> None:
         theirs.step()
     torch.testing.assert_close(vectors, own + share @ shared)
     assert float(summed.shared.detach().abs().max()) > 0.1
+
+
+@pytest.mark.parametrize(("optimiser", "decay"), [("muon", 0.03), ("adamw", 0.03), ("sgd", 0.0)])
+def test_parts_decay_and_other_vectors_do_not(optimiser: Any, decay: float) -> None:
+    """Without gradients, a step is the decay alone: rate times decay of each part."""
+    network = build(RECURRENT, len(TOKENS))
+    summed = SummedVectors(network.embedding.weight, character_ngrams(TOKENS))
+    with torch.no_grad():
+        summed.shared.fill_(1.0)
+    for parameter in network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    own, others = summed.own.detach().clone(), network.state_dict()
+    kept = {name: weight.clone() for name, weight in others.items() if name != "embedding.weight"}
+    config = TrainingConfig(optimiser=optimiser)
+    Optimisers(config, network, network.matrices(), (0.5, 0.5), in_bfloat16=False, summed=summed).step(1.0)
+    torch.testing.assert_close(summed.own.detach(), own * (1 - 0.5 * decay))
+    torch.testing.assert_close(summed.shared.detach(), torch.full_like(summed.shared, 1 - 0.5 * decay))
+    for name, weight in kept.items():
+        assert torch.equal(network.state_dict()[name], weight)
 
 
 @pytest.mark.parametrize("config", [RECURRENT, replace(TRANSFORMER, tied=True)])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT: Literal[1] = 1
 CONFIG = "config.json"
+_AGAIN = "undo what was edited, or copy the folder again"
 _CHECKPOINTS, _CHECKPOINT, _LOG = "checkpoints", "checkpoints/checkpoint.json", "log.jsonl"  # written during training
 
 
@@ -80,24 +81,24 @@ def read_config(folder: Path) -> ModelEntry:
         text = read_text(path)
     except FileNotFoundError as error:
         raise ModelFormatError(f"{folder}: {_why_no_model(folder)}") from error
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ModelFormatError(f"{path}: cannot be read: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or f"{error}; {_AGAIN}"
+        raise ModelFormatError(f"{path}: cannot be read: {why}") from error
     try:
         entry = ModelEntry.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the file"
         if first["type"] == "json_invalid":
-            raise ModelFormatError(f"{path}: is cut off or damaged: {first['msg']}; save the model again") from error
+            raise ModelFormatError(f"{path}: is cut off or damaged: {first['msg']}; {_AGAIN}") from error
         version = json.loads(text).get("format") if text.lstrip().startswith("{") else None
         if isinstance(version, int) and version > FORMAT:
             raise ModelFormatError(
                 f"{path}: has format {version}, which a newer chainrule writes; this one reads up to {FORMAT}: "
                 "install a newer one"
             ) from error
-        raise ModelFormatError(f"{path}: {field}: {first['msg']}, found {str(first['input'])[:80]!r}") from error
+        found = f"{first['msg']}, found {str(first['input'])[:80]!r}"
+        raise ModelFormatError(f"{path}: {field}: {found}; {_AGAIN}") from error
     if (key := nan_key({"settings": entry.settings, "record": entry.record})) is not None:
         raise ModelFormatError(f"{path}: {key} is NaN; expected a number, as when it was saved")
     return entry
@@ -106,10 +107,9 @@ def read_config(folder: Path) -> ModelEntry:
 def _why_no_model(folder: Path) -> str:
     """Say what a folder without config.json seems to be, and what the user can do."""
     if (folder / _CHECKPOINT).exists() or any(folder.glob(f"*/{_CHECKPOINT}")):  # of a phase before the main one
-        return (
-            "this folder has the checkpoints of unfinished training, but no model yet; repeat the training with "
-            "resume=True to finish it"
-        )
+        return "training into this folder has not ended, so there is no model yet; repeat it with resume=True"
+    if any(folder.glob("*.safetensors")):
+        return f"its {CONFIG} is missing, without which its arrays are no model; {_AGAIN}"
     if (folder / _CHECKPOINTS).is_dir() or (folder / _LOG).is_file():
         return "training into this folder was stopped before its first checkpoint, so there is no model; train again"
     return f"this folder is not a model, since it has no {CONFIG}"

@@ -114,6 +114,9 @@ class Muon(torch.optim.Optimizer):
         return mean
 
 
+_DECAY_OF_PARTS = 0.03  # of vectors that are sums: without it, those of rare tokens are memorised
+
+
 class Optimisers:
     """One optimiser, or Muon and AdamW side by side. Their rates follow the same schedule."""
 
@@ -140,8 +143,8 @@ class Optimisers:
             for parameter in network.parameters()
             if id(parameter) not in own and parameter.is_floating_point()  # no quantised weight is trained
         ]
-        rest += [] if summed is None else [summed.own, summed.shared]
-        decay = config.weight_decay
+        parts = [] if summed is None else [summed.own, summed.shared]
+        decay, is_adam = config.weight_decay, config.optimiser in ("muon", "adamw")
         self._optimisers: list[torch.optim.Optimizer] = []
         if config.optimiser == "muon":
             if matrices:
@@ -162,8 +165,9 @@ class Optimisers:
                 {"params": [p for p in both if p.dim() >= 2], "weight_decay": decay},
                 {"params": [p for p in both if p.dim() < 2], "weight_decay": 0.0},
             ]
+        groups += [{"params": parts, "weight_decay": max(decay, _DECAY_OF_PARTS) if is_adam else decay}]
         groups = [group for group in groups if group["params"]]
-        if config.optimiser in ("muon", "adamw"):
+        if is_adam:
             betas = (config.beta1, BETA2 if config.beta2 is None else config.beta2)
             self._optimisers.append(eager(torch.optim.AdamW)(groups, lr=rate, betas=betas, fused=True))
         else:

@@ -429,7 +429,8 @@ def _notes(fitted: FittedSize, names: frozenset[str], budget: float, text: int) 
     elif too_many := larger.too_many_for(text, config.weights_a_token):
         notes.append(f"{time_for}; the next size is too large for the text: {too_many} for each of its tokens")
     else:
-        more = f"in the next size {larger.tokens:,.0f} tokens for {larger.parameters:,} parameters"
+        of = f" for {larger.parameters:,} parameters" * (larger.parameters != trial.parameters)
+        more = f"in the next size {larger.tokens:,.0f} tokens{of}"
         notes.append(f"{time_for}, and {more}")
     return tuple(notes)
 

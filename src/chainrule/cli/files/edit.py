@@ -91,7 +91,8 @@ def prune(
     began = time.perf_counter()
     with progress_bar() as progress:
         large = open_model(model, tokenizer, markers, progress)
-        if histories == "discounts" and (entropy or to_ngrams) and _was_pruned(large):
+        was_pruned = bool(large.record.get("pruned")) or any(large.record.get("settings", {}).get("prune", ()))
+        if histories == "discounts" and (entropy or to_ngrams) and was_pruned:
             note(
                 "the model was pruned before, so its discounts say little about its counts; --histories with its "
                 "training text gives better results"
@@ -102,10 +103,6 @@ def prune(
 
 
 _NO_TEXT = ("discounts", "chain")  # --histories that are no text
-
-
-def _was_pruned(model: Model) -> bool:
-    return bool(model.record.get("pruned")) or any(model.record.get("settings", {}).get("prune", ()))
 
 
 def _prune(

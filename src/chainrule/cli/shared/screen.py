@@ -102,7 +102,9 @@ class Bar:
             self.rich.update(self.task_id, completed=done, total=total)
 
     def _write_line(self, task: str, done: float, total: float | None) -> None:
-        """Writes a line now and then, where there is no terminal."""
+        """Writes a line now and then of what takes long, where there is no terminal."""
+        if task != self.task:
+            self.task, self.written = task, time.monotonic()
         if time.monotonic() - self.written > LINE_PATIENCE:
             self.written = time.monotonic()
             sys.stderr.write(f"{task}{f': {done / total:.0%}' if total else ''}\n")

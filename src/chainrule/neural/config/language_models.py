@@ -195,13 +195,10 @@ class RecurrentConfig(LayersConfig):
     )
     weights_a_token: ClassVar[float] = 4.0
     repeated: ClassVar[dict[float, dict[str, float]]] = {15: {"input_dropout": 0.1, "output_dropout": 0.3}}
+    regularised: ClassVar[dict[str, float]] = {"activation_regularisation": 2.0, "temporal_regularisation": 1.0}
     repeated_of_many: ClassVar[dict[float, dict[str, float]]] = {
-        7.5: {
-            "input_dropout": 0.2,
-            "output_dropout": 0.4,
-            "activation_regularisation": 2.0,
-            "temporal_regularisation": 1.0,
-        }
+        7.5: {"input_dropout": 0.2, "output_dropout": 0.4, **regularised},
+        60: {"input_dropout": 0.4, "output_dropout": 0.6, **regularised},
     }
 
     cell: Cell = option("lstm", "the recurrent cell: lstm; gru; rnn_tanh and rnn_relu: Elman's simple one")
