@@ -104,7 +104,7 @@ def test_a_text_that_is_not_compressed_as_it_says_is_refused(verb: str, refused,
 
 BAD_MODELS: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (shutil.rmtree, "there is no such folder"),
-    "another folder": (lambda folder: (folder / "config.json").unlink(), "this folder is not a model"),
+    "no settings": (lambda folder: (folder / "config.json").unlink(), "its config.json is missing, without which"),
     "no JSON": (
         lambda folder: (folder / "config.json").write_text("{"),
         "config.json: is cut off or damaged: Invalid JSON",

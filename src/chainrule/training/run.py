@@ -338,8 +338,7 @@ class _RunningJob(Generic[N]):
         validated, is_best = self.trainer.validate(sample)
         self.timetable.validated(sample, time.monotonic() - began)
         reported = {name: validated.figures.get(name) for name in REPORTED_FIGURES}
-        read = validated.read or sample
-        return {"valid_loss": validated.loss, "valid_tokens": read, **reported, "is_best": is_best}
+        return {"valid_loss": validated.loss, "valid_tokens": validated.read or sample, **reported, "is_best": is_best}
 
     def _report_is_due(self, now: float) -> bool:
         is_short = (self.trainer.steps or 0) <= _SHORT_RUN and self.training.minutes is None

@@ -108,7 +108,6 @@ class Bar:
         if time.monotonic() - self.written > LINE_PATIENCE:
             self.written = time.monotonic()
             sys.stderr.write(f"{task}{f': {done / total:.0%}' if total else ''}\n")
-            sys.stderr.flush()
 
     def _wait(self, seconds: float) -> None:
         """Shows the latest report once PATIENCE is over, since the next report of slow work may come much later."""

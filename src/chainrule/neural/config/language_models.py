@@ -169,6 +169,9 @@ class ConvolutionConfig(NetworkConfig):
 Cell = Literal["rnn_tanh", "rnn_relu", "gru", "lstm"]
 
 
+_REGULARISED = {"activation_regularisation": 2.0, "temporal_regularisation": 1.0}
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(LayersConfig):
     """An LSTM, GRU or simple recurrent network.
@@ -195,10 +198,9 @@ class RecurrentConfig(LayersConfig):
     )
     weights_a_token: ClassVar[float] = 4.0
     repeated: ClassVar[dict[float, dict[str, float]]] = {15: {"input_dropout": 0.1, "output_dropout": 0.3}}
-    regularised: ClassVar[dict[str, float]] = {"activation_regularisation": 2.0, "temporal_regularisation": 1.0}
     repeated_of_many: ClassVar[dict[float, dict[str, float]]] = {
-        7.5: {"input_dropout": 0.2, "output_dropout": 0.4, **regularised},
-        60: {"input_dropout": 0.4, "output_dropout": 0.6, **regularised},
+        7.5: {"input_dropout": 0.2, "output_dropout": 0.4, **_REGULARISED},
+        60: {"input_dropout": 0.4, "output_dropout": 0.6, **_REGULARISED},
     }
 
     cell: Cell = option("lstm", "the recurrent cell: lstm; gru; rnn_tanh and rnn_relu: Elman's simple one")
