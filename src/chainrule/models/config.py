@@ -136,9 +136,9 @@ class DynamicOptions(Options):
     segment: int = option(
         32, "tokens that are read before each step", least=1, below=1 << 16, flag="dynamic-segment", needs="dynamic"
     )
-    rate: float = option(
-        6e-3,
-        "the size of a step, for each weight in units of its usual gradient",
+    rate: float | None = option(
+        None,
+        "the size of a step, for each weight in units of its usual gradient; by default 0.006, of Transformers 0.002",
         above=0,
         below=1,
         flag="dynamic-rate",

@@ -166,3 +166,11 @@ def test_verbs_take_networks_that_learn(chainrule: Callable[..., Result], tmp_pa
         network.dynamic(rank=4)
     with pytest.raises(SettingError, match="a network that learns as it reads; take the network alone"):
         learning.dynamic()
+
+
+@pytest.mark.parametrize("name", STREAM_NETWORKS)
+def test_transformers_learn_at_a_lower_rate(name: str) -> None:
+    usual = 0.002 if STREAM_NETWORKS[name].blocks else 0.006
+    assert f"rate={usual:g}," in learner(name).stream_signature
+    assert learner(name).options == learner(name, rate=usual).options
+    assert "rate=0.01," in learner(name, rate=0.01).stream_signature

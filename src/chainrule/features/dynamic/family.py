@@ -23,7 +23,7 @@ def dynamic(model: ScoringModel, options: DynamicOptions) -> ScoringModel:
     from chainrule.features.dynamic.model import DynamicModel
 
     engine = DynamicModel(model.family, network_in(model, LEARNS), options, counts_unknown(model))
-    return wrapped(NAME, engine, model, {"dynamic": {"family": model.family, **asdict(options)}})
+    return wrapped(NAME, engine, model, {"dynamic": {"family": model.family, **asdict(engine.options)}})
 
 
 def _put_together(family: str, network: Any, settings: Json, arrays: Arrays, counts_unknown: bool) -> DynamicModel:

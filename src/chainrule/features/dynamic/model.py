@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " T"]
 
 _LARGE, _RANK = 50_000_000, 8  # weights, above which adapters of this rank learn in their place
+_RATE, _RATE_OF_BLOCKS = 6e-3, 2e-3  # by default; 0.006 harms Transformers on lines in no order
 _WARM_UP = 100  # steps after which the rate is half of the one that is set: s of few segments says little
 _MEANS, _LEAST = 3.0, 1e-12  # how often the mean of s counts in what a step is divided by, and its least
 
@@ -93,7 +94,9 @@ class DynamicModel(AroundNetwork[tuple[Row, ...]]):
         counts_unknown: whether it learns from <unk>, too. Raises SettingError if it has no linear layers for adapters.
         """
         super().__init__(family, model, counts_unknown=counts_unknown)
-        self.options = options
+        usual = _RATE_OF_BLOCKS if model.network.config.blocks else _RATE
+        self.learning_rate = usual if options.rate is None else options.rate
+        self.options = replace(options, rate=self.learning_rate)
         shared = {id(tensor): tensor for tensor in (*model.network.parameters(), *model.network.buffers())}
         network = copy.deepcopy(model.network, shared)  # modules alone
         rank = options.rank
@@ -121,7 +124,10 @@ class DynamicModel(AroundNetwork[tuple[Row, ...]]):
     def stream_signature(self) -> str:
         """How much context a token has in `score_stream`, and how the network learns, as a short text for records."""
         own = self.options
-        parts = [self.model.stream_signature, f"learns:segment={self._segment},rate={own.rate:g},decay={own.decay:g}"]
+        parts = [
+            self.model.stream_signature,
+            f"learns:segment={self._segment},rate={self.learning_rate:g},decay={own.decay:g}",
+        ]
         parts += [f"rank={self.rank}"] * (self.rank is not None) + ["forgets"] * own.forgets
         return ",".join(parts)
 
@@ -293,7 +299,7 @@ class DynamicModel(AroundNetwork[tuple[Row, ...]]):
         scales = torch._foreach_sqrt(squares)
         for scale in scales:
             scale.add_(_MEANS * scale.mean() + _LEAST)
-        rate = self.options.rate * learned.steps / (learned.steps + _WARM_UP)
+        rate = self.learning_rate * learned.steps / (learned.steps + _WARM_UP)
         torch._foreach_addcdiv_(weights, own, scales, value=-rate)
         if self.options.decay:
             torch._foreach_lerp_(weights, trained, self.options.decay)
@@ -304,7 +310,7 @@ class DynamicModel(AroundNetwork[tuple[Row, ...]]):
         if not bool(number.isfinite()):
             raise EstimationError(
                 f"learning from the text gave weights that are no numbers, at step {learned.steps:,}, with a rate of "
-                f"{self.options.rate:g}; set a lower one. The trained network did not change"
+                f"{self.learning_rate:g}; set a lower one. The trained network did not change"
             )
 
     @contextmanager
