@@ -142,8 +142,8 @@ class TrainingConfig:
     character_ngrams: CharacterNgrams = option(
         "auto",
         "of language models: learn the vector of a token as the sum of its own and those of its n-grams of 2 to 4 "
-        "characters, of which the model keeps the sum; auto: where a recurrent network of 256 units or more, or a "
-        "Transformer of 128, begins without vectors, with 1,000 to 50,000 tokens",
+        "characters, which decay by 0.03 or more; the model keeps the sum; auto: where a recurrent network of 256 "
+        "units or more, or a Transformer of 128, begins without vectors, with 1,000 to 50,000 tokens",
     )
     seed: int = option(0, "the seed of the random numbers", least=0, below=1 << 63)
     tensorboard: bool = option(False, "also write TensorBoard's files, next to log.jsonl")
