@@ -116,7 +116,7 @@ BAD_MODELS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a misspelt field": (
         lambda folder: replaced(folder / "config.json", '"family"', '"famliy"'),
-        "config.json: family: Field required",
+        "config.json: family: Field required; undo",
     ),
 }
 LOADING = {verb: arguments for verb, arguments in MODEL_VERBS.items() if verb != "verify"}

@@ -109,7 +109,7 @@ def test_a_data_file_outside_the_folder_is_refused(folder: Path, name: str) -> N
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (lambda c: c.update(familly=c.pop("family")), "family: Field required"),
+        (lambda c: c.update(familly=c.pop("family")), "family: Field required; undo"),
         (lambda c: c.update(extra=1), "extra: Extra inputs are not permitted"),
         (lambda c: c["tokenizer"].update(normaliser="nfc"), r"tokenizer\.normaliser: Extra"),
         (lambda c: c["files"]["arrays.safetensors"].update(md5="0"), r"files\.arrays\.safetensors\.md5: Extra"),

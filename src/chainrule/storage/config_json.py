@@ -97,7 +97,7 @@ def read_config(folder: Path) -> ModelEntry:
                 f"{path}: has format {version}, which a newer chainrule writes; this one reads up to {FORMAT}: "
                 "install a newer one"
             ) from error
-        found = f"{first['msg']}, found {str(first['input'])[:80]!r}"
+        found = first["msg"] + f", found {str(first['input'])[:80]!r}" * (first["type"] != "missing")
         raise ModelFormatError(f"{path}: {field}: {found}; {_AGAIN}") from error
     if (key := nan_key({"settings": entry.settings, "record": entry.record})) is not None:
         raise ModelFormatError(f"{path}: {key} is NaN; expected a number, as when it was saved")
