@@ -23,12 +23,14 @@ from chainrule.cli.shared.texts import (
     note_repairs,
 )
 from chainrule.features.classify.shell_columns import LabelField, labelled_of
-from chainrule.features.classify.shell_train import assess
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from chainrule.base.progress import Progress
+    from chainrule.base.results import Result
     from chainrule.features.classify.classification import UnitVectors
+    from chainrule.features.classify.model import ClassifierModel
     from chainrule.text.tokenization.vocabulary import Markers
 
 
@@ -136,6 +138,14 @@ def measure_classifier(model: Path, flags: LabelFlags, given: Given) -> None:
             examples = columns.read(kind, given.texts[0], network.unit, config_of(network), on_bad, progress)
         result = assess(labeller, examples, progress)
     given.show.show(result)
+
+
+def assess(model: ClassifierModel, examples: Sequence[Any], progress: Progress) -> Result:
+    """Return how well a classifier does, by the kind of its unit. Raises as `ClassifierModel.assess`."""
+    from chainrule.features.classify.units import unit_kind
+
+    result: Result = unit_kind(model.classifier.unit).assess(model, examples, progress)
+    return result
 
 
 EVALUATE = ShellMeasure(LabelFlags, LabelFlags(), measure_classifier)

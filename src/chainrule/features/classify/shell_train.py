@@ -36,6 +36,7 @@ from chainrule.cli.train.run_output import continues_run, data_differences, repo
 from chainrule.errors import OutputError, SettingError
 from chainrule.features.classify.network.config import LABELLING
 from chainrule.features.classify.options import TrainClassifierOptions
+from chainrule.features.classify.shell import assess
 from chainrule.features.classify.shell_columns import DEFAULT_LABELLED, LabelledOptions
 from chainrule.models.run_options import VectorOptions
 from chainrule.text.corpus.bad_records import BadRecords
@@ -45,10 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from chainrule.base.progress import Progress
     from chainrule.base.results import Result
     from chainrule.features.classify.labelled.texts import Labelled, LabelledUnit
-    from chainrule.features.classify.model import ClassifierModel
     from chainrule.text.corpus.records import OnBad
 
 
@@ -145,14 +144,6 @@ def finetune(
         save_or_keep(classifier, output, overwrite=replaces, progress=progress)
     remove_checkpoints(output)
     show_classifier(classifier.record, output, result, json=json)
-
-
-def assess(model: ClassifierModel, examples: Sequence[Any], progress: Progress) -> Result:
-    """Return how well a classifier does, by the kind of its unit. Raises as `ClassifierModel.assess`."""
-    from chainrule.features.classify.units import unit_kind
-
-    result: Result = unit_kind(model.classifier.unit).assess(model, examples, progress)
-    return result
 
 
 def show_classifier(
