@@ -282,34 +282,12 @@ def _total(_: Any, lanes: Any) -> Any:
     return (types.float64 if lanes == _wide_lanes else types.float32)(lanes), generate
 
 
-# Numba passes no arguments with stars.
-def _put_totals(
-    _: Any,
-    array: Any,
-    row: Any,
-    column: Any,
-    a0: Any,
-    a1: Any,
-    a2: Any,
-    a3: Any,
-    b0: Any,
-    b1: Any,
-    b2: Any,
-    b3: Any,
-    c0: Any,
-    c1: Any,
-    c2: Any,
-    c3: Any,
-    d0: Any,
-    d1: Any,
-    d2: Any,
-    d3: Any,
-) -> Any:
+def _put_totals(_: Any, array: Any, row: Any, column: Any, values: Any) -> Any:
     lanes, vector = _lanes_of(array)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array, row, column, *values = arguments
-        sums = _side_by_side(builder, values)
+        array, row, column, values = arguments
+        sums = _side_by_side(builder, cgutils.unpack_tuple(builder, values))  # type: ignore[no-untyped-call]
         four = ir.VectorType(vector.element, 4)
         for i in range(4):
             place = 4 * i % vector.count
@@ -320,7 +298,7 @@ def _put_totals(
             builder.store(part, builder.bitcast(address, four.as_pointer()), align=4)
         return context.get_dummy_value()
 
-    return types.void(array, row, column, *[lanes] * 16), generate
+    return types.void(array, row, column, types.UniTuple(lanes, LANES)), generate
 
 
 def _side_by_side(builder: Any, values: list[Any]) -> list[Any]:
@@ -341,29 +319,11 @@ def _side_by_side(builder: Any, values: list[Any]) -> list[Any]:
     return values
 
 
-def _totals(
-    _: Any,
-    a0: Any,
-    a1: Any,
-    a2: Any,
-    a3: Any,
-    b0: Any,
-    b1: Any,
-    b2: Any,
-    b3: Any,
-    c0: Any,
-    c1: Any,
-    c2: Any,
-    c3: Any,
-    d0: Any,
-    d1: Any,
-    d2: Any,
-    d3: Any,
-) -> Any:
+def _totals(_: Any, values: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _side_by_side(builder, list(arguments))[0]
+        return _side_by_side(builder, cgutils.unpack_tuple(builder, arguments[0]))[0]  # type: ignore[no-untyped-call]
 
-    return FLOAT_LANES(*[FLOAT_LANES] * LANES), generate
+    return FLOAT_LANES(types.UniTuple(FLOAT_LANES, LANES)), generate
 
 
 def elementwise(operation: str, kind: Any = FLOAT_LANES) -> Any:
@@ -433,7 +393,7 @@ weights_at: Callable[..., Any] = intrinsic(_weights_at)
 lanes_in: Callable[..., int] = intrinsic(_lanes_in)  # lanes_in(rows): how many numbers
 zeros_like: Callable[..., Any] = intrinsic(_zeros_like)  # zeros_like(rows)
 weights_like: Callable[..., Any] = intrinsic(_weights_like)
-# put_totals(rows, row, column, .. sixteen lanes): the sum of each, as by `total`, four to each of four rows.
+# put_totals(rows, row, column, tuple of sixteen lanes): the sum of each, as by `total`, four to each of four rows.
 put_totals: Callable[..., None] = intrinsic(_put_totals)
 # put_lanes(rows, row, column, lanes): into rows of float32, or rounded to the nearest bits of bfloat16 (uint16).
 put_lanes: Callable[..., None] = intrinsic(_put_lanes)
@@ -441,7 +401,7 @@ ask_for: Callable[..., None] = intrinsic(_ask_for)  # ask_for(rows, row, column)
 spread: Callable[..., Any] = intrinsic(_spread)  # spread(number): the same number, a float32, in each
 times_plus: Callable[..., Any] = intrinsic(_times_plus)  # times_plus(a, b, c): a * b + c, rounded once
 total: Callable[..., Any] = intrinsic(_total)  # total(lanes): their sum
-totals: Callable[..., Any] = intrinsic(_totals)  # totals(lanes, .. sixteen of them): the sum of each, as by `total`
+totals: Callable[..., Any] = intrinsic(_totals)  # totals(tuple of sixteen lanes): the sum of each, as by `total`
 bounded: Callable[..., Any] = intrinsic(_bounded)  # bounded(lanes, bound): each between -bound and bound
 plus: Callable[..., Any] = intrinsic(elementwise("fadd"))
 times: Callable[..., Any] = intrinsic(elementwise("fmul"))

@@ -213,7 +213,7 @@ def _four_by_four(
         a2, b2, c2, d2 = times_plus(w, a, a2), times_plus(w, b, b2), times_plus(w, c, c2), times_plus(w, d, d2)
         w = weights_like(vectors, weight, scales, i + 3, k)
         a3, b3, c3, d3 = times_plus(w, a, a3), times_plus(w, b, b3), times_plus(w, c, c3), times_plus(w, d, d3)
-    put_totals(out, j, i, a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)
+    put_totals(out, j, i, (a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3))
 
 
 @parallel_kernel

@@ -107,7 +107,7 @@ def _attend_one(
             b3 = times_plus(q, weights_at(own, factors, at + 13, k), b3)
             b4 = times_plus(q, weights_at(own, factors, at + 14, k), b4)
             b5 = times_plus(q, weights_at(own, factors, at + 15, k), b5)
-        of_keys = totals(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5)
+        of_keys = totals((a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5))
         put_lanes(weights, 0, s, times(of_keys, most))
     for s in range(count - count % LANES, count):
         a = spread(np.float32(0))
@@ -221,7 +221,7 @@ def _attend_four(
             d1 = times_plus(lanes_at(query1, h1, k), key, d1)
             d2 = times_plus(lanes_at(query2, h2, k), key, d2)
             d3 = times_plus(lanes_at(query3, h3, k), key, d3)
-        sixteen = totals(a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)
+        sixteen = totals((a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3))
         put_lanes(weights, 0, s * _FOUR, times(sixteen, by_scale))
     for s in range(count - count % _FOUR, count):
         for q in range(_FOUR):
