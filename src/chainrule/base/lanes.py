@@ -298,7 +298,7 @@ def _put_totals(_: Any, array: Any, row: Any, column: Any, values: Any) -> Any:
             builder.store(part, builder.bitcast(address, four.as_pointer()), align=4)
         return context.get_dummy_value()
 
-    return types.void(array, row, column, types.UniTuple(lanes, LANES)), generate
+    return types.void(array, row, column, types.UniTuple(lanes, LANES)), generate  # type: ignore[no-untyped-call]
 
 
 def _side_by_side(builder: Any, values: list[Any]) -> list[Any]:
@@ -323,7 +323,7 @@ def _totals(_: Any, values: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _side_by_side(builder, cgutils.unpack_tuple(builder, arguments[0]))[0]  # type: ignore[no-untyped-call]
 
-    return FLOAT_LANES(types.UniTuple(FLOAT_LANES, LANES)), generate
+    return FLOAT_LANES(types.UniTuple(FLOAT_LANES, LANES)), generate  # type: ignore[no-untyped-call]
 
 
 def elementwise(operation: str, kind: Any = FLOAT_LANES) -> Any:

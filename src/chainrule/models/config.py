@@ -138,7 +138,8 @@ class DynamicOptions(Options):
     )
     rate: float | None = option(
         None,
-        "the size of a step, for each weight in units of its usual gradient; by default 0.006, of Transformers 0.002",
+        "the size of a step, for each weight in units of its usual gradient; by default 0.006; 0.002 of Transformers "
+        "and above 256 units",
         above=0,
         below=1,
         flag="dynamic-rate",

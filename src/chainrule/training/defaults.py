@@ -22,7 +22,7 @@ MANY_TOKENS = 1_000
 LARGE_VOCABULARY = 12_000  # tokens; above, softmax and gradients of all vectors take most of a step
 _SHORT_MINUTES = 2.0
 _WIDE = 256  # numbers in the state of a recurrent network; Muon is slow on the matrices of a wider one
-_STEP_TOKENS, _WIDE_STEP_TOKENS = 2048, 6144  # tokens per step, about
+_STEP_TOKENS, _WIDE_STEP_TOKENS = 2048, 3072  # tokens per step, about
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def recipe_for(config: NetworkConfig, training: TrainingConfig) -> Recipe:
     tokens = _WIDE_STEP_TOKENS if is_wide else _STEP_TOKENS
     if training.optimiser == "muon":
         if is_recurrent:
-            rate, warm_up = (2e-3 if is_wide else 2e-2), 100
+            rate, warm_up = 2e-2, 100
         else:
             rate, warm_up = (5e-3 if training.character_ngrams == "yes" else 1e-2), 20
     elif training.optimiser == "adamw":

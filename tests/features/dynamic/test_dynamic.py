@@ -14,6 +14,7 @@ import chainrule as library
 from chainrule.errors import EstimationError, SettingError
 from chainrule.features.dynamic.model import DynamicModel
 from chainrule.models.config import DynamicOptions
+from chainrule.neural.config import RecurrentConfig
 from chainrule.neural.layers.state import detach
 from chainrule.protocol import END, UNKNOWN
 
@@ -174,3 +175,9 @@ def test_transformers_learn_at_a_lower_rate(name: str) -> None:
     assert f"rate={usual:g}," in learner(name).stream_signature
     assert learner(name).options == learner(name, rate=usual).options
     assert "rate=0.01," in learner(name, rate=0.01).stream_signature
+
+
+@pytest.mark.parametrize(("width", "usual"), [(256, 0.006), (257, 0.002)])
+def test_wide_networks_learn_at_a_lower_rate(width: int, usual: float) -> None:
+    model = random_model(RecurrentConfig(layers=1, width=width, context=8))
+    assert f"rate={usual:g}," in DynamicModel("recurrent", model, DynamicOptions()).stream_signature

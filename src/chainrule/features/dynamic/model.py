@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     Tokens = Int32[ndarray, " T"]
 
 _LARGE, _RANK = 50_000_000, 8  # weights, above which adapters of this rank learn in their place
-_RATE, _RATE_OF_BLOCKS = 6e-3, 2e-3  # by default; 0.006 harms Transformers on lines in no order
+_RATE, _LOW_RATE = 6e-3, 2e-3  # by default; 0.006 harms Transformers and wide networks on lines in no order
+_WIDE = 256  # units; wider networks have the low rate
 _WARM_UP = 100  # steps after which the rate is half of the one that is set: s of few segments says little
 _MEANS, _LEAST = 3.0, 1e-12  # how often the mean of s counts in what a step is divided by, and its least
 
@@ -94,7 +95,8 @@ class DynamicModel(AroundNetwork[tuple[Row, ...]]):
         counts_unknown: whether it learns from <unk>, too. Raises SettingError if it has no linear layers for adapters.
         """
         super().__init__(family, model, counts_unknown=counts_unknown)
-        usual = _RATE_OF_BLOCKS if model.network.config.blocks else _RATE
+        config = model.network.config
+        usual = _LOW_RATE if config.blocks or config.width > _WIDE else _RATE
         self.learning_rate = usual if options.rate is None else options.rate
         self.options = replace(options, rate=self.learning_rate)
         shared = {id(tensor): tensor for tensor in (*model.network.parameters(), *model.network.buffers())}

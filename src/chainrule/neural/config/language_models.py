@@ -196,11 +196,12 @@ class RecurrentConfig(LayersConfig):
         {"layers": 2, "width": 256, "context": 64},
         {"layers": 2, "width": 512, "context": 128},
     )
-    weights_a_token: ClassVar[float] = 4.0
+    weights_a_token: ClassVar[float] = 5.0
     repeated: ClassVar[dict[float, dict[str, float]]] = {15: {"input_dropout": 0.1, "output_dropout": 0.3}}
     repeated_of_many: ClassVar[dict[float, dict[str, float]]] = {
         7.5: {"input_dropout": 0.2, "output_dropout": 0.4, **_REGULARISED},
         60: {"input_dropout": 0.4, "output_dropout": 0.6, **_REGULARISED},
+        150: {"input_dropout": 0.5, "dropout": 0.3, "output_dropout": 0.6, "weight_drop": 0.3, **_REGULARISED},
     }
 
     cell: Cell = option("lstm", "the recurrent cell: lstm; gru; rnn_tanh and rnn_relu: Elman's simple one")
