@@ -147,7 +147,7 @@ clean:
 	touch $@
 
 .venv/spark-installed: .venv/installed
-	@echo "Set-up downloads pyspark and pandas, 460 MB, for the tests of training on Spark."
+	@echo "Set-up downloads pyspark, 460 MB, for the tests of training on Spark."
 	$(PIP) -c .venv/constraints.txt -e '.[spark]'
 	touch $@
 

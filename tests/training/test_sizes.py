@@ -391,17 +391,20 @@ def test_a_recurrent_network_that_reads_both_ways_has_the_dropout_of_few_tokens(
 def test_a_recurrent_network_of_many_tokens_is_regularised_more_and_after_half_as_many_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """1,500 parameters for 400 tokens are 3.75, times 2 passes 7.5, and times 16 passes 60."""
+    """1,500 parameters for 400 tokens are 3.75, times 2 passes 7.5, times 16 passes 60, and times 40 passes 150."""
     options = StreamOptions(training=MINUTES)
-    least, much = (0.2, 0.4, 2.0, 0.5), (0.4, 0.6, 2.0, 0.5)
-    cases = (400 * 2, least), (400 * 2 - 1, (0.0, 0.0, 0.0, 0.5)), (400 * 16 - 1, least), (400 * 16, much)
+    none, least, much = (0.0, 0.0, 0.0, 0.0, 0.0), (0.2, 0.0, 0.4, 0.0, 2.0), (0.4, 0.0, 0.6, 0.0, 2.0)
+    most = (0.5, 0.3, 0.6, 0.3, 2.0)
+    passes = ((2, none, least), (16, least, much), (40, much, most))
+    cases = [case for n, before, after in passes for case in ((400 * n - 1, before), (400 * n, after))]
     for tokens, values in cases:
         monkeypatch.setattr(sizes, "_trial", lambda *_, tokens=tokens: Trial(1, 1500, tokens))
         for settings in ({"tied": True}, {"output": "adaptive"}):
             config = RecurrentConfig(temporal_regularisation=0.5, **settings)
             fitted, _, _ = sizes.with_size(next_token_job, text(400), 11, config, options, TrainingRun())
-            dropout = fitted.input_dropout, fitted.output_dropout
-            assert (*dropout, fitted.activation_regularisation, fitted.temporal_regularisation) == values
+            dropout = fitted.input_dropout, fitted.dropout, fitted.output_dropout, fitted.weight_drop
+            assert (*dropout, fitted.activation_regularisation) == values
+            assert fitted.temporal_regularisation == 0.5
 
 
 @pytest.mark.usefixtures("two_sizes")

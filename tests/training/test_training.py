@@ -446,3 +446,9 @@ def test_wide_recurrent_networks_learn_by_adamw_in_few_minutes() -> None:
     ]
     assert chosen == ["adamw", *["muon"] * 8]
     assert with_stream_defaults(wide, TrainingConfig(minutes=0.5, optimiser="muon")).optimiser == "muon"
+
+
+@pytest.mark.parametrize(("width", "tokens"), [(256, 2048), (257, 3072)])
+def test_wide_recurrent_networks_learn_vectors_at_the_rate_of_narrow_ones(width: int, tokens: int) -> None:
+    recipe = recipe_for(replace(RECURRENT, width=width, context=64), TrainingConfig(optimiser="muon"))
+    assert (recipe.rate, recipe.batch * 64) == (0.02, tokens)
